@@ -1,0 +1,91 @@
+//! What was asked: rules about paths, network, environment and session, from every layer.
+//!
+//! Pure apart from reading the files it is told to read. Nothing here looks at the host's file system to judge a path;
+//! what a rule's path *is* on this host is found by [`crate::probe`].
+#![forbid(unsafe_code)]
+
+mod access;
+mod builtin;
+mod context;
+mod error;
+mod expand;
+mod file;
+mod load;
+mod pattern;
+mod rules;
+
+pub use access::Access;
+pub use context::Context;
+pub use error::Error;
+pub use load::{Flag, Sources, load};
+pub use pattern::Pattern;
+pub use rules::{Backing, Judgement, Origin, Rule, Rules, Target};
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Everything that was asked, every layer merged.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The rules in force and the ones that they replaced.
+    pub rules: Rules,
+    /// Which network the command sees.
+    pub network: Setting<Network>,
+    /// What is done to the environment of the command.
+    pub environment: Environment,
+    /// Which session a run belongs to and how long an unused one lives.
+    pub session: SessionSettings,
+    /// How the project's `.git` is treated.
+    pub git: Setting<GitMode>,
+    /// End or refuse a run where the default is to state a known limit.
+    pub strict: Setting<bool>,
+    /// The circumstances the policy was read in: home, working directory, project, variables.
+    pub context: Context,
+}
+
+/// A value and who set it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    pub value: T,
+    pub origin: Origin,
+}
+
+/// The network a command sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// A network namespace of its own with nothing but loopback.
+    None,
+    /// The host's network namespace.
+    Host,
+}
+
+/// How the project's `.git` is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GitMode {
+    /// Only what git's everyday commands write may be written.
+    Guarded,
+    /// `.git` is an ordinary directory of the project.
+    Open,
+}
+
+/// What is done to the environment of the command. Applied in the order `keep`, `unset`, `set`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// If given, only these variables are inherited; a final `*` matches any rest.
+    pub keep: Option<Vec<String>>,
+    /// Variables removed; a final `*` matches any rest.
+    pub unset: Vec<String>,
+    /// Variables set, later ones win.
+    pub set: Vec<(OsString, OsString)>,
+}
+
+/// Which session a run belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSettings {
+    /// Names of variables; the first that is set and not empty gives the session's id.
+    pub id_from: Vec<String>,
+    /// How long a session without runs and owner lives.
+    pub idle: Duration,
+}
