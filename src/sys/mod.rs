@@ -1,8 +1,15 @@
 //! One function a system call, typed; an error is the call with its arguments. The only `unsafe`, `rustix` and `libc`.
 //!
 //! rustix is asked first; what it lacks is called through libc. Nothing here decides anything.
+#![allow(unsafe_code, reason = "the one place for it; every other module is denied it")]
+#![allow(clippy::missing_errors_doc, reason = "every function fails as the call that it is named after; see its man page")]
 
 pub mod fs;
+pub mod mount;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod terminal;
 
 use std::fmt;
 use std::io;
