@@ -206,3 +206,96 @@ pub(super) fn from_base<'a>(text: &'a [u8], base: &'a Path) -> (&'a [u8], impl I
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Context {
+        let env = [("CACHE", "/var/cache/me"), ("ODD", "/a*b[c]"), ("NONE", "")];
+        Context {
+            home: "/home/me".into(),
+            project: "/home/me/project".into(),
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            ..Context::default()
+        }
+    }
+
+    /// The path that a text stands for, from `/base/dir`.
+    fn path(text: &str) -> Result<String, Problem> {
+        let expanded = expand(text.as_bytes(), &context())?;
+        assert!(!expanded.is_pattern, "{text} is a pattern");
+        let path = normalise(&unescape(&expanded.text), Path::new("/base/dir"))?;
+        Ok(path.to_str().expect("UTF-8").to_owned())
+    }
+
+    #[test]
+    fn home_variables_and_relative_paths() {
+        for (text, expected) in [
+            ("~", "/home/me"),
+            ("~/", "/home/me"),
+            ("~/.aws/", "/home/me/.aws"),
+            ("$CACHE/x", "/var/cache/me/x"),
+            ("${CACHE}x", "/var/cache/mex"),
+            ("${UNSET:-~/.cache}/x", "/home/me/.cache/x"),
+            ("${NONE:-${UNSET:-$CACHE}}/x", "/var/cache/me/x"),
+            ("${CACHE:-/other}", "/var/cache/me"),
+            ("$PROJECT/.git", "/home/me/project/.git"),
+            ("$ODD/x", "/a*b[c]/x"),
+            ("a//./b/", "/base/dir/a/b"),
+            (".", "/base/dir"),
+            ("..", "/base"),
+            ("../x", "/base/x"),
+            ("./../../../../x", "/x"),
+            ("/", "/"),
+            ("//", "/"),
+            ("/../x", "/x"),
+            (r"\~/x", "/base/dir/~/x"),
+            (r"a\$b\*\[\\", r"/base/dir/a$b*[\"),
+            (r"a\/b", "/base/dir/a/b"),
+        ] {
+            assert_eq!(path(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_path() {
+        for (text, problem) in [
+            ("", Problem::Empty),
+            ("a\0b", Problem::Nul),
+            ("a/..", Problem::DotDot),
+            ("~/../x", Problem::DotDot),
+            ("~other/x", Problem::Tilde),
+            ("$UNSET/x", Problem::UnsetVariable("UNSET".to_owned())),
+            ("$NONE/x", Problem::UnsetVariable("NONE".to_owned())),
+            ("${UNSET}", Problem::UnsetVariable("UNSET".to_owned())),
+            ("${UNSET:-$OTHER}", Problem::UnsetVariable("OTHER".to_owned())),
+            ("${CACHE", Problem::Unclosed),
+            ("${CACHE:+x}", Problem::NotAVariable),
+            ("$", Problem::NotAVariable),
+            ("$1", Problem::NotAVariable),
+            ("${}", Problem::NotAVariable),
+        ] {
+            assert_eq!(path(text), Err(problem), "{text}");
+        }
+        assert!(matches!(path("a\\"), Err(Problem::Pattern { .. })));
+    }
+
+    #[test]
+    fn no_home_no_tilde() {
+        assert_eq!(expand(b"~/x", &Context::default()), Err(Problem::NoHome));
+    }
+
+    #[test]
+    fn only_what_was_typed_makes_a_pattern() {
+        for (text, is_pattern) in [("$ODD", false), (r"\*", false), ("a]}", false), ("*", true), ("${U:-*}", true)] {
+            assert_eq!(expand(text.as_bytes(), &context()).map(|it| it.is_pattern), Ok(is_pattern), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_need_not_be_utf8() {
+        let expanded = expand(b"/a\xff/b", &context()).expect("a path");
+        assert_eq!(normalise(&expanded.text, Path::new("/")), Ok(PathBuf::from(OsStr::from_bytes(b"/a\xff/b"))));
+    }
+}

@@ -246,3 +246,83 @@ impl fmt::Display for Pattern {
         f.write_str(&self.written)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::parse(text.as_bytes(), Path::new("/base"), text).expect("a pattern")
+    }
+
+    #[test]
+    fn matches_whole_paths_only() {
+        for (text, yes, no) in [
+            ("*.lock", &["/base/a.lock", "/base/.lock"][..], &["/base/x/a.lock", "/a.lock", "/base/a.lock/x"][..]),
+            ("**/x/y", &["/x/y", "/a/b/x/y", "/x/x/y"], &["/x", "/y", "/x/a/y", "/x/y/z"]),
+            ("./**/y", &["/base/y", "/base/a/y"], &["/y", "/base"]),
+            ("/a/**", &["/a/b", "/a/b/c"], &["/a", "/b"]),
+            ("**", &["/a", "/a/b"], &["/"]),
+            ("/a/**/**/z", &["/a/z", "/a/b/c/z"], &["/a", "/z"]),
+            ("/a/?b/{c,dd}[0-9]", &["/a/xb/c1", "/a/yb/dd2"], &["/a/b/c1", "/a/xb/cc1", "/a/xb/c"]),
+            (r"/a/\*b*", &["/a/*b", "/a/*bc"], &["/a/xb"]),
+            ("/a/b*b", &["/a/bb", "/a/bxb"], &["/a/b"]),
+            ("../*", &["/x"], &["/base/x"]),
+            ("**/a/**/b", &["/a/b", "/x/a/y/z/b"], &["/a", "/b", "/b/a"]),
+        ] {
+            let pattern = pattern(text);
+            yes.iter().for_each(|path| assert!(pattern.matches(Path::new(path)), "{text} {path}"));
+            no.iter().for_each(|path| assert!(!pattern.matches(Path::new(path)), "{text} {path}"));
+        }
+    }
+
+    #[test]
+    fn odd_names_are_matched() {
+        let odd = Path::new(OsStr::from_bytes(b"/base/\xff\n.lock"));
+        assert!(pattern("*.lock").matches(odd));
+        assert!(pattern("*[.]lock").matches(odd));
+        assert!(pattern("**/?\n.lock").matches(odd));
+    }
+
+    #[test]
+    fn what_could_match_below() {
+        for (text, path, expected) in [
+            ("**/x/y", "/any/thing", true),
+            ("/a/*/c", "/", true),
+            ("/a/*/c", "/a", true),
+            ("/a/*/c", "/a/b", true),
+            ("/a/*/c", "/a/b/c", false),
+            ("/a/*/c", "/b", false),
+            ("/a/x*/c", "/a/b", false),
+            ("/a/*", "/a/b", false),
+            ("/a/**", "/a/b", true),
+        ] {
+            assert_eq!(pattern(text).could_match_below(Path::new(path)), expected, "{text} {path}");
+        }
+    }
+
+    #[test]
+    fn bad_patterns_say_why() {
+        for (text, expected) in [
+            ("a[b", "bad pattern `a[b`: unclosed character class; missing ']'; `/` cannot be inside braces or brackets"),
+            ("*/..", "`..` after a name is not resolved, the name may be a link: write the path that it leads to"),
+            ("*/../x", "`..` after a name is not resolved, the name may be a link: write the path that it leads to"),
+        ] {
+            let problem = Pattern::parse(text.as_bytes(), Path::new("/"), text).expect_err("a problem");
+            assert_eq!(problem.to_string(), expected);
+        }
+        let long = "*/".repeat(64);
+        assert!(Pattern::parse(long.as_bytes(), Path::new("/"), &long).is_err());
+        let longest = "?/".repeat(63);
+        let longest = Pattern::parse(longest.as_bytes(), Path::new("/"), &longest).expect("a pattern");
+        assert!(longest.matches(Path::new(&"/a".repeat(63))));
+        assert!(!longest.matches(Path::new(&"/a".repeat(64))));
+    }
+
+    #[test]
+    fn spelling_does_not_matter() {
+        assert_eq!(pattern("./a//*"), pattern("/base/a/*/"));
+        assert_ne!(pattern("**/a"), pattern("./**/a"));
+        assert_eq!(pattern("./a//*").to_string(), "./a//*");
+    }
+}

@@ -154,7 +154,11 @@ impl Rules {
     /// What may be done with a path, which must be absolute, normalised and real. Allocates nothing.
     pub fn judge(&self, path: &Path) -> Judgement<'_> {
         let walk = self.walk(path);
-        let seen = self.seen(&walk);
+        self.judge_walk(&walk)
+    }
+
+    fn judge_walk(&self, walk: &Walk) -> Judgement<'_> {
+        let seen = self.seen(walk);
         let index = match seen.best {
             Some((depth, .., Reverse(index))) if depth > walk.depth => index,
             _ => walk.plain,
@@ -168,8 +172,8 @@ impl Rules {
     /// May everything at and below this path be written, whatever it is called?
     #[must_use]
     pub fn is_free(&self, path: &Path) -> bool {
-        let judgement = self.judge(path);
         let walk = self.walk(path);
+        let judgement = self.judge_walk(&walk);
         judgement.access == Access::Write && !judgement.above_stricter && !self.seen(&walk).reaches_below
     }
 
