@@ -7,6 +7,7 @@
 pub mod fs;
 pub mod mount;
 pub mod process;
+pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
@@ -87,4 +88,9 @@ impl fmt::Display for Fd<'_> {
             Err(_) => write!(f, "[{raw}]"),
         }
     }
+}
+
+/// The errno that a raw call through libc left behind.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
