@@ -112,14 +112,7 @@ fn close_descriptors(setup: &Setup<'_>, files: &Files) -> Result<(), Failure> {
     let mut keep: Vec<BorrowedFd<'_>> = vec![setup.control.as_fd()];
     keep.extend(files.iter().flatten().map(AsFd::as_fd));
     let inherited: Vec<i32> = (0..3 + setup.plan.request.preserve_fds.cast_signed()).collect();
-    keep_only_with(&keep, &inherited)
-}
-
-fn keep_only_with(keep: &[BorrowedFd<'_>], inherited: &[i32]) -> Result<(), Failure> {
-    use std::os::fd::AsRawFd;
-    let mut numbers: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).chain(inherited.iter().copied()).collect();
-    numbers.sort_unstable();
-    at(Step::CloseDescriptors, process::close_except(&numbers))
+    keep_only(&keep, &inherited)
 }
 
 fn drop_privileges() -> Result<(), Failure> {

@@ -56,9 +56,9 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
-            let lease = lease.as_fd();
+            let leases = lease.fds().collect();
             let traced = trace.is_some();
-            setup::run(&Setup { plan, private: &private, stdio: &stdio, control: theirs, supervisor, mask, lease, trace: traced })
+            setup::run(&Setup { plan, private: &private, stdio: &stdio, control: theirs, supervisor, mask, leases, trace: traced })
         }
         Forked::Parent(child) => {
             drop(theirs);

@@ -2,7 +2,7 @@
 //!
 //! It stays outside the pid namespace, so nothing inside can see or signal it, and it holds the session's lease.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::message::{self, Order, Report};
@@ -27,7 +27,7 @@ pub(super) struct Setup<'a> {
     /// The signal mask that the command gets.
     pub(super) mask: Mask,
     /// Held open here for as long as a process of the run lives, and closed in pid 1.
-    pub(super) lease: BorrowedFd<'a>,
+    pub(super) leases: Vec<BorrowedFd<'a>>,
     pub(super) trace: bool,
 }
 
@@ -125,15 +125,17 @@ fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
     match at(Step::ForkInit, process::fork())? {
         Forked::Child => init::run(setup, &ourselves),
         Forked::Parent(init) => {
-            keep_only(&[setup.control.as_fd(), setup.lease])?;
+            let mut keep = setup.leases.clone();
+            keep.push(setup.control.as_fd());
+            keep_only(&keep, &[])?;
             Ok(init)
         }
     }
 }
 
-/// Close every descriptor but these, so that no pipe of the caller is held open by us.
-pub(super) fn keep_only(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
-    let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
+/// Close every descriptor but these and those of these numbers, so that nothing of the caller is held open by us.
+pub(super) fn keep_only(keep: &[BorrowedFd<'_>], numbers: &[RawFd]) -> Result<(), Failure> {
+    let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).chain(numbers.iter().copied()).collect();
     keep.sort_unstable();
     at(Step::CloseDescriptors, process::close_except(&keep))
 }

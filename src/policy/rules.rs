@@ -203,6 +203,23 @@ impl Rules {
         true
     }
 
+    /// Lets a rule hold for another path *instead* of the one it was written with: where its link leads. The link itself
+    /// is then a name like any other. Gives false, and changes nothing, as [`Rules::add_name`] does.
+    pub fn move_name(&mut self, index: usize, path: PathBuf) -> bool {
+        let written = self.names.iter().position(|name| name.rule == index);
+        if !self.add_name(index, path.clone()) {
+            return false;
+        }
+        if let Some(old) = written.filter(|&old| self.names[old].path != path) {
+            self.tree.node_mut(self.names[old].node).name = None;
+            self.names.swap_remove(old);
+            if let Some(moved) = self.names.get(old) {
+                self.tree.node_mut(moved.node).name = Some(old);
+            }
+        }
+        true
+    }
+
     pub(super) fn name(&mut self, rule: usize, path: PathBuf) {
         let node = self.tree.enter(&path);
         match self.tree.node(node).name {

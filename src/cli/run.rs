@@ -1,0 +1,57 @@
+//! `stockade run`
+
+use super::error::Error;
+use super::options::{Asked, Options};
+use super::{Done, output};
+use crate::launch::{self, Trace};
+use crate::session::{Lease, Reap, Scope, Store, Want};
+use crate::{plan, probe};
+
+/// Run a command in a sandbox.
+///
+/// The host is read-only, the project is writable, /tmp and /var/tmp belong to the session. The exit status is the
+/// command's own, 128+n if signal n ended it, 125 if stockade failed, 126 if the command cannot be executed, 127 if it
+/// was not found.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    options: Options,
+    /// Print each step of the launch with its time
+    #[arg(long)]
+    trace: bool,
+}
+
+pub(super) fn run(args: Args) -> Done {
+    let Asked { policy, request, session } = args.options.resolve()?;
+    let facts = probe::facts(&policy)?;
+    let plan = plan::build(&policy, &facts, request)?;
+    let store = Store::open(&policy.context.state)?;
+    let lease = match &session {
+        Some(id) => store.session(id, &Want::default())?,
+        None => store.anonymous()?,
+    };
+    let command = plan.request.argv[0].to_string_lossy().into_owned();
+    let record = lease.run_record(&command)?;
+    let running = launch::start(&plan, &lease, args.trace.then(tracer));
+    let status = running.and_then(launch::Running::wait);
+    drop(record);
+    end(&store, lease, policy.session.idle)?;
+    Ok(status?.code())
+}
+
+/// Give the lease up, and clean up after others that could not.
+fn end(store: &Store, lease: Lease, idle: std::time::Duration) -> Result<(), Error> {
+    for left in lease.end()? {
+        output::note(left);
+    }
+    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+    store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) })?;
+    Ok(())
+}
+
+/// What a run spends on what others left; the next one goes on from there.
+const REAP_AT_MOST: std::time::Duration = std::time::Duration::from_millis(200);
+
+fn tracer() -> Trace {
+    Box::new(|step, time| output::trace(format_args!("{:>9.3} ms  {step}", time.as_secs_f64() * 1e3)))
+}
