@@ -2,7 +2,10 @@
 //!
 //! rustix is asked first; what it lacks is called through libc. Nothing here decides anything.
 
+pub mod attr;
 pub mod fs;
+pub mod host;
+pub mod lock;
 
 use std::fmt;
 use std::io;
