@@ -1,10 +1,12 @@
 //! `stockade run`
 
-use super::error::Error;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
 use super::options::{Asked, Options};
 use super::{Done, output};
 use crate::launch::{self, Trace};
-use crate::session::{Lease, Reap, Scope, Store, Want};
+use crate::session::{Reap, Scope, Store, Want};
 use crate::{plan, probe};
 
 /// Run a command in a sandbox.
@@ -30,27 +32,32 @@ pub(super) fn run(args: Args) -> Done {
         Some(id) => store.session(id, &Want::default())?,
         None => store.anonymous()?,
     };
-    let command = plan.request.argv[0].to_string_lossy().into_owned();
-    let record = lease.run_record(&command)?;
-    let running = launch::start(&plan, &lease, args.trace.then(tracer));
-    let status = running.and_then(launch::Running::wait);
+    let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
+    let status = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
+        let reaper = reap(store, policy.session.idle);
+        let status = running.wait();
+        // A thread of ours does not panic; what it has not removed, the next run removes.
+        let _ = reaper.join();
+        status
+    });
     drop(record);
-    end(&store, lease, policy.session.idle)?;
-    Ok(status?.code())
-}
-
-/// Give the lease up, and clean up after others that could not.
-fn end(store: &Store, lease: Lease, idle: std::time::Duration) -> Result<(), Error> {
     for left in lease.end()? {
         output::note(left);
     }
-    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
-    store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) })?;
-    Ok(())
+    Ok(status?.code())
+}
+
+/// Clean up after runs that could not, while the command runs.
+fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+        // What cannot be removed is not this run's business; `gc` reports it.
+        let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
+    })
 }
 
 /// What a run spends on what others left; the next one goes on from there.
-const REAP_AT_MOST: std::time::Duration = std::time::Duration::from_millis(200);
+const REAP_AT_MOST: Duration = Duration::from_millis(200);
 
 fn tracer() -> Trace {
     Box::new(|step, time| output::trace(format_args!("{:>9.3} ms  {step}", time.as_secs_f64() * 1e3)))

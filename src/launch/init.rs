@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Step, mounts};
+use super::{Failure, Status, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Step, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::mount::{NODEV, NOEXEC, NOSUID};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
@@ -279,7 +279,7 @@ impl Run<'_> {
 
     fn end(&mut self, status: WaitStatus) -> ! {
         let offsets = self.files.each_ref().map(|file| file.as_ref().and_then(|file| fs::offset(file).ok()));
-        self.tell(&Report::Exited { status: status.as_raw(), offsets });
+        self.tell(&Report::Exited { status: Status::of(status), offsets });
         process::exit_now(0)
     }
 

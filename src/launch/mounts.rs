@@ -2,7 +2,7 @@
 //! read-only by one call, then the clones are attached, descriptor to descriptor.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::{Failure, Step};

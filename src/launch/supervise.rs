@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, STATUS_FAILED, Step, Trace, setup};
@@ -27,7 +29,7 @@ pub(super) const SIGNALS: [i32; 10] = [
 ];
 
 /// How the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     Exited(u8),
     Signaled(i32),
@@ -43,8 +45,8 @@ impl Status {
         }
     }
 
-    fn from_wait(status: i32) -> Self {
-        let status = WaitStatus::new(status.cast_unsigned());
+    /// The status of a process that has ended.
+    pub(super) fn of(status: WaitStatus) -> Self {
         match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Self::Exited(u8::try_from(code & 0xff).unwrap_or(STATUS_FAILED)),
             (None, Some(signal)) => Self::Signaled(signal),
@@ -171,7 +173,7 @@ impl Running {
                         stdio::restore_offset(number, offset);
                     }
                 }
-                return Ok(Some(Outcome::Status(Status::from_wait(status))));
+                return Ok(Some(Outcome::Status(status)));
             }
         }
         Ok(None)

@@ -4,7 +4,10 @@
 #![allow(unsafe_code, reason = "the one place for it; every other module is denied it")]
 #![allow(clippy::missing_errors_doc, reason = "every function fails as the call that it is named after; see its man page")]
 
+pub mod attr;
 pub mod fs;
+pub mod host;
+pub mod lock;
 pub mod mount;
 pub mod process;
 pub mod seccomp;

@@ -50,3 +50,14 @@ fn set_filter(program: &[Instruction], flags: libc::c_ulong) -> Result<RawFd> {
         _ => Err(failed(super::last_errno())),
     }
 }
+
+/// Does this kernel have user notification that lets a received call wait through signals (`SECCOMP_GET_ACTION_AVAIL`)?
+#[must_use]
+pub fn can_notify() -> bool {
+    let action: u32 = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the kernel reads one u32.
+    let got = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action)
+    };
+    got == 0
+}
