@@ -39,7 +39,7 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         children,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
-        can_guard: crate::sys::seccomp::can_notify(),
+        can_guard: crate::guard::available(),
     })
 }
 

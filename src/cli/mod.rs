@@ -48,6 +48,8 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(status) => ExitCode::from(status),
+        // Whoever read our output has had enough.
+        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(141),
         Err(error) => {
             output::error(&error);
             ExitCode::from(error.status())

@@ -166,7 +166,7 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
-            guarded: crate::sys::seccomp::can_notify(),
+            guarded: crate::guard::available(),
         }
     }
 

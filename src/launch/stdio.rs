@@ -4,7 +4,7 @@
 //! door: what is not a pipe, a socket or a terminal is opened anew inside, or read and written through a pipe.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -96,9 +96,24 @@ impl Pumps {
 }
 
 fn copy(from: OwnedFd, to: OwnedFd) {
-    // An error on either side closes both: the writer gets SIGPIPE, the reader the end of its input, as without us.
-    let _ = io::copy(&mut File::from(from), &mut File::from(to));
+    // Plain reads and writes: `splice` takes the file's offset before it waits, and would write over what others wrote.
+    let (mut from, mut to) = (File::from(from), File::from(to));
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // An error on either side closes both: the writer gets SIGPIPE, the reader the end, as without us.
+            Ok(0) | Err(_) => return,
+            Ok(count) => match to.write_all(&buffer[..count]) {
+                Ok(()) => {}
+                Err(_) => return,
+            },
+        }
+    }
 }
+
+/// As much as a pipe holds.
+const BUFFER: usize = 65_536;
 
 /// Move our own descriptor to where the command left the file that it opened anew, as if it had shared the offset.
 pub(super) fn restore_offset(number: usize, offset: u64) {

@@ -24,6 +24,7 @@ pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, E
         names: facts.names.clone(),
         guarded: layout.guarded,
         promised: environment.promised,
+        strict: policy.strict.value,
         notes,
         request,
     })

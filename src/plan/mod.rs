@@ -68,6 +68,8 @@ pub struct Plan {
     pub guarded: Vec<PathBuf>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
     pub promised: Vec<(PathBuf, &'static str)>,
+    /// Refuse or end the run where the default is to state a known limit.
+    pub strict: bool,
     /// Known limits that apply to this run.
     pub notes: Vec<String>,
     pub request: Request,
