@@ -9,6 +9,6 @@ use crate::sys::seccomp;
 /// Install the filter; afterwards pid 1 makes no notified call.
 pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     let failed = |error| Failure::of(Step::InstallFilter, &error);
-    let spec = FilterSpec { arch: Arch::NATIVE, guarded: false, strict: setup.plan.strict };
+    let spec = FilterSpec { arch: Arch::HOST, guarded: false, strict: setup.plan.strict };
     seccomp::install(&program(&spec)).map_err(failed)
 }
