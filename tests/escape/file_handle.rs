@@ -1,6 +1,6 @@
 //! A file handle opens an inode whatever the mounts say.
 
-use crate::support::{PYTHON, Sandbox, need, real_home};
+use crate::support::{PYTHON, Sandbox, need, nested, real_home};
 
 const OPEN: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -23,7 +23,7 @@ fn cannot_be_opened() {
             std::fs::write(&file, "old").unwrap();
         }
         sandbox.run().argv(argv).fails();
-        sandbox.run().option("--allow-userns").argv(["unshare", "-Ur"].into_iter().chain(argv)).fails();
+        sandbox.run().option("--allow-userns").argv(nested(&argv)).fails();
         assert_eq!(std::fs::read_to_string(file).unwrap(), "old");
     }
 }

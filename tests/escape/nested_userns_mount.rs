@@ -1,6 +1,6 @@
 //! A user namespace inside gives every capability over new mounts.
 
-use crate::support::{Outcome, Sandbox, need, real_home};
+use crate::support::{Outcome, Sandbox, need, nested, real_home};
 
 const WAYS: [&str; 4] = [
     "mkdir -p /tmp/m && mount --rbind / /tmp/m && mount -o remount,bind,rw /tmp/m; echo new > /tmp/m$FILE",
@@ -14,7 +14,7 @@ fn attack(sandbox: &Sandbox, allow: bool, way: &str) -> Outcome {
     let script = format!("DIR={0}; FILE={0}/file; {way}; cat $FILE", dir.display());
     let run = sandbox.run();
     let run = if allow { run.option("--allow-userns") } else { run };
-    run.argv(["unshare", "-Urm", "sh", "-c", &script])
+    run.argv(nested(&["sh", "-c", &script]))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn gives_no_sight_of_what_is_hidden() {
         mount --bind / /tmp/m; cat /tmp/m$DIR/file; umount -l $DIR; cat $DIR/file; umount -R -l /tmp/m; cat $DIR/file";
     let script = format!("DIR={}; {ways}; true", dir.display());
     let run = sandbox.run().option("--allow-userns").hide(dir);
-    run.argv(["unshare", "-Urm", "sh", "-c", &script]).ok().prints("");
+    run.argv(nested(&["sh", "-c", &script])).ok().prints("");
 }
 
 #[test]
@@ -56,6 +56,6 @@ fn proc_mounted_anew_gives_no_way() {
         let script =
             "mkdir -p /tmp/proc; mount -t proc proc /tmp/proc; : > /tmp/proc/sys/kernel/core_pattern && echo open";
         let run = Sandbox::new();
-        run.run().option("--allow-userns").argv(["unshare", "-Urmpf", "sh", "-c", script]).lacks("open");
+        run.run().option("--allow-userns").argv(["unshare", "-Umpf", "sh", "-c", script]).lacks("open");
     }
 }

@@ -1,6 +1,6 @@
 //! `/proc/1/fd` would hold descriptors of the host.
 
-use crate::support::{PYTHON, Sandbox, need};
+use crate::support::{PYTHON, Sandbox, need, nested};
 
 const ATTACK: &str = "import os
 try: print(os.listdir('/proc/1/fd'))
@@ -22,6 +22,6 @@ fn cannot_be_listed_or_opened() {
         let sandbox = Sandbox::new();
         sandbox.script(&format!("{PYTHON} -c \"{CONTROL}\"; true")).shows("0");
         sandbox.run().python(ATTACK).ok().prints("");
-        sandbox.run().option("--allow-userns").argv(["unshare", "-Ur", PYTHON, "-c", ATTACK]).ok().prints("");
+        sandbox.run().option("--allow-userns").argv(nested(&[PYTHON, "-c", ATTACK])).ok().prints("");
     }
 }

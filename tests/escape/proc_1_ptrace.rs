@@ -1,6 +1,6 @@
 //! A command that can trace init can make it do anything.
 
-use crate::support::{PYTHON, Sandbox, need};
+use crate::support::{PYTHON, Sandbox, need, nested};
 
 const ATTACK: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -26,6 +26,6 @@ fn is_refused() {
         let control = format!("sleep 60 & {PYTHON} -c \"$1\" $!; kill -9 $!");
         sandbox.outside(&["sh", "-c", &control, "sh", ATTACK]).shows("environ");
         sandbox.run().argv([PYTHON, "-c", ATTACK, "1"]).ok().prints("");
-        sandbox.run().option("--allow-userns").argv(["unshare", "-Ur", PYTHON, "-c", ATTACK, "1"]).ok().prints("");
+        sandbox.run().option("--allow-userns").argv(nested(&[PYTHON, "-c", ATTACK, "1"])).ok().prints("");
     }
 }

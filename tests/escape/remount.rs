@@ -1,6 +1,6 @@
 //! A read-only mount is writable again if it may be remounted.
 
-use crate::support::{PYTHON, Sandbox, need, real_home};
+use crate::support::{PYTHON, Sandbox, need, nested, real_home};
 
 /// `mount(MS_REMOUNT | MS_BIND)` and `mount_setattr` without read-only, at every mount point.
 const ATTACK: &str = "import ctypes, sys
@@ -30,7 +30,6 @@ fn is_refused() {
     sandbox.outside(&outside).ok().prints("written");
     std::fs::write(&file, "old").unwrap();
     sandbox.run().argv(argv).ok().prints("Read-only file system");
-    let nested = ["unshare", "-Urm"].into_iter().chain(argv);
-    sandbox.run().option("--allow-userns").argv(nested).ok().prints("Read-only file system");
+    sandbox.run().option("--allow-userns").argv(nested(&argv)).ok().prints("Read-only file system");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
 }

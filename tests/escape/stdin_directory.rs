@@ -6,7 +6,7 @@ use crate::support::{Sandbox, real_home};
 fn is_refused_at_every_standard_descriptor() {
     let sandbox = Sandbox::below(real_home());
     let dir = sandbox.file_beside("dir/file", "old").parent().unwrap().display().to_string();
-    sandbox.script(&format!("echo new > /proc/self/fd/0/file < {dir}; cat < {dir}/file")).ok().prints("new");
+    sandbox.script(&format!("sh -c 'echo new > /proc/self/fd/0/file' < {dir}; cat < {dir}/file")).ok().prints("new");
     sandbox.file_beside("dir/file", "old");
     for fd in [0, 1, 2] {
         let attack =

@@ -1,6 +1,6 @@
 //! What a mount hides is seen again when it can be unmounted.
 
-use crate::support::{PYTHON, Sandbox, need, real_home};
+use crate::support::{PYTHON, Sandbox, need, nested, real_home};
 
 const ATTACK: &str = "import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,5 +24,5 @@ fn is_refused() {
     sandbox.outside(&outside).ok().prints("secret");
     let run = || sandbox.run().hide(&secret);
     run().argv(argv).lacks("secret");
-    run().option("--allow-userns").argv(["unshare", "-Urm"].into_iter().chain(argv)).lacks("secret");
+    run().option("--allow-userns").argv(nested(&argv)).lacks("secret");
 }

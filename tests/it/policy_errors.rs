@@ -6,7 +6,7 @@ use crate::support::{Outcome, Sandbox};
 #[track_caller]
 fn refused(sandbox: &Sandbox, outcome: Outcome) -> Outcome {
     assert!(!sandbox.project.join("ran").exists(), "it ran\n{}", outcome.describe());
-    assert!(!sandbox.state.join("sessions").exists());
+    assert_eq!(sandbox.left_behind(), Vec::<std::path::PathBuf>::new());
     outcome.refused()
 }
 

@@ -31,6 +31,7 @@ fn has(what: &str) -> bool {
         "x86_64" => cfg!(target_arch = "x86_64"),
         "tiocsti" => read("/proc/sys/dev/tty/legacy_tiocsti").is_none_or(|value| value.trim() == "1"),
         "io_uring" => read("/proc/sys/kernel/io_uring_disabled").is_none_or(|value| value.trim() == "0"),
+        path if path.starts_with('/') => Path::new(path).exists(),
         program => succeeds("sh", &["-c", &format!("command -v {program}")]),
     }
 }
