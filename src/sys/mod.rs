@@ -1,8 +1,19 @@
 //! One function a system call, typed; an error is the call with its arguments. The only `unsafe`, `rustix` and `libc`.
 //!
 //! rustix is asked first; what it lacks is called through libc. Nothing here decides anything.
+#![allow(unsafe_code, reason = "the one place for it; every other module is denied it")]
+#![allow(clippy::missing_errors_doc, reason = "every function fails as the call that it is named after; see its man page")]
 
+pub mod attr;
 pub mod fs;
+pub mod host;
+pub mod lock;
+pub mod mount;
+pub mod process;
+pub mod seccomp;
+pub mod signal;
+pub mod socket;
+pub mod terminal;
 
 use std::fmt;
 use std::io;
@@ -80,4 +91,9 @@ impl fmt::Display for Fd<'_> {
             Err(_) => write!(f, "[{raw}]"),
         }
     }
+}
+
+/// The errno that a raw call through libc left behind.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -1,0 +1,85 @@
+//! Every way a command can fail.
+
+use std::path::PathBuf;
+
+use crate::launch::{Failure, STATUS_FAILED};
+use crate::{plan, policy, probe, session, sys};
+
+/// A command that failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Policy(#[from] policy::Error),
+    #[error("cannot look at this host")]
+    Probe(#[from] probe::Error),
+    #[error("cannot enforce the policy here")]
+    Plan(#[from] plan::Error),
+    #[error(transparent)]
+    Session(#[from] session::Error),
+    #[error(transparent)]
+    Launch(#[from] Failure),
+    #[error("the session id {text:?} ({origin}) cannot be used")]
+    Id { text: String, origin: String, source: session::IdError },
+    #[error("the working directory does not exist any more")]
+    NoCwd { source: std::io::Error },
+    #[error("cannot enter {} (--chdir)", path.display())]
+    Chdir { path: PathBuf, source: std::io::Error },
+    #[error("--setenv {0:?} is not NAME=VALUE")]
+    Variable(String),
+    #[error("cannot become user {name:?} (--user)")]
+    User { name: String, source: sys::Error },
+    #[error("{name:?} is not a user in /etc/passwd (--user)")]
+    NoUser { name: String },
+    #[error("--user needs root")]
+    NotRoot,
+    #[error("the home directory is not known")]
+    NoHome,
+    #[error("{what} cannot be preserved: descriptor {fd} is {is}")]
+    Preserve { what: &'static str, fd: u32, is: &'static str },
+    #[error("cannot read descriptor {fd} (--preserve-fds)")]
+    NoDescriptor { fd: u32, source: sys::Error },
+    #[error("cannot write")]
+    Output(#[from] std::io::Error),
+}
+
+impl Error {
+    /// What the process exits with.
+    pub(super) fn status(&self) -> u8 {
+        match self {
+            Self::Launch(failure) => failure.status,
+            _ => STATUS_FAILED,
+        }
+    }
+
+    /// The line with the caret, for what is wrong in a file.
+    pub(super) fn excerpt(&self) -> Option<&str> {
+        match self {
+            Self::Policy(error) => error.excerpt(),
+            _ => None,
+        }
+    }
+
+    /// What the user can do.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Plan(error) => error.hint(),
+            Self::Session(error) => error.hint(),
+            Self::Launch(failure) => failure.hint.clone(),
+            Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
+            Self::NoHome => Some("set HOME".into()),
+            _ => None,
+        }
+    }
+
+    /// The chain of causes below the first line.
+    pub(super) fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Launch(failure) => failure.causes.clone(),
+            error => {
+                let mut chain = crate::launch::chain(error);
+                chain.remove(0);
+                chain
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Writing to the terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::error::Error;
+
+/// Print an error with its causes and what to do about it.
+pub(super) fn error(error: &Error) {
+    eprintln!("error: {error}");
+    if let Some(excerpt) = error.excerpt() {
+        eprintln!("{}", excerpt.trim_end());
+    }
+    for cause in error.causes() {
+        eprintln!("caused by: {cause}");
+    }
+    if let Some(hint) = error.hint() {
+        eprintln!("hint: {hint}");
+    }
+}
+
+/// Something that does not stop the command.
+pub(super) fn note(text: impl Display) {
+    eprintln!("note: {text}");
+}
+
+/// One line of a trace.
+pub(super) fn trace(text: impl Display) {
+    eprintln!("{text}");
+}
+
+/// A usage error, or help that was asked for.
+pub(super) fn usage(error: &clap::Error) -> ExitCode {
+    // Help that cannot be written has no reader.
+    let _ = error.print();
+    if error.use_stderr() { super::failed() } else { ExitCode::SUCCESS }
+}
+
+/// One line to standard output; a closed pipe is an error like any other.
+pub(super) fn line(text: impl Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}")
+}

@@ -1,0 +1,214 @@
+//! The program against what it should answer, told a second time in plain Rust, through a small BPF interpreter.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// `struct seccomp_data`.
+#[derive(Debug, Clone, Copy)]
+struct Data {
+    nr: u32,
+    arch: u32,
+    args: [u64; 6],
+}
+
+impl Data {
+    fn word(&self, offset: u32) -> u32 {
+        match offset {
+            0 => self.nr,
+            4 => self.arch,
+            16..64 if offset.is_multiple_of(4) => {
+                let arg = self.args[(offset as usize - 16) / 8];
+                if offset.is_multiple_of(8) { arg as u32 } else { (arg >> 32) as u32 }
+            }
+            _ => panic!("no word at {offset}"),
+        }
+    }
+}
+
+/// What the kernel does with a program; `loads` counts the arguments it looked at.
+fn run(program: &[Instruction], data: &Data) -> (u32, usize) {
+    let (mut at, mut acc, mut loads) = (0, 0, 0);
+    loop {
+        let Instruction { code, jt, jf, k } = program[at];
+        at += 1;
+        let holds = match code {
+            LD => {
+                acc = data.word(k);
+                loads += usize::from(k >= 16);
+                continue;
+            }
+            RET => return (k, loads),
+            JEQ => acc == k,
+            JGT => acc > k,
+            JGE => acc >= k,
+            JSET => acc & k != 0,
+            _ => panic!("unknown instruction {code:#x}"),
+        };
+        at += usize::from(if holds { jt } else { jf });
+    }
+}
+
+/// The same judgement in words.
+fn expected(spec: &FilterSpec, data: &Data) -> Answer {
+    if data.arch != spec.arch.audit() || (spec.arch == Arch::X86_64 && data.nr >= X32) {
+        return ENOSYS;
+    }
+    if data.nr == ioctl(spec.arch) {
+        let refused = [0x5412, 0x541C, 0x5000_940F, 0x5000_943F].contains(&(data.args[1] as u32));
+        return if refused { EPERM } else { Answer::Allow };
+    }
+    if (425..=427).contains(&data.nr) {
+        return ENOSYS;
+    }
+    if data.nr == 444 && spec.guarded {
+        return EOPNOTSUPP;
+    }
+    match CALLS.iter().find(|call| call.number(spec.arch) == Some(data.nr)) {
+        Some(call) => expected_of(call, spec, &data.args.map(|arg| arg as u32)),
+        None => Answer::Allow,
+    }
+}
+
+fn expected_of(call: &Call, spec: &FilterSpec, args: &[u32; 6]) -> Answer {
+    let refused = match call.name {
+        "open" => args[1] & (0o100 | 0o20_000_000) != 0 && args[2] & 0o6000 != 0,
+        "openat" => args[2] & (0o100 | 0o20_000_000) != 0 && args[3] & 0o6000 != 0,
+        "creat" | "mknod" => args[1] & 0o6000 != 0,
+        "mknodat" => args[2] & 0o6000 != 0,
+        "chmod" | "fchmod" => args[1] & 0o4000 != 0,
+        "fchmodat" | "fchmodat2" => args[2] & 0o4000 != 0,
+        _ => false,
+    };
+    let asked = match call.name {
+        "open" => args[1] & (0o3 | 0o100 | 0o1000 | 0o20_000_000) != 0,
+        "openat" => args[2] & (0o3 | 0o100 | 0o1000 | 0o20_000_000) != 0,
+        "access" => args[1] & 2 != 0,
+        "faccessat" | "faccessat2" => args[2] & 2 != 0,
+        "bind" => args[2] > 2,
+        _ => true,
+    };
+    match () {
+        () if call.name == "openat2" && spec.strict => ENOSYS,
+        () if refused => EPERM,
+        () if asked && spec.guarded => Answer::Notify,
+        () => Answer::Allow,
+    }
+}
+
+fn specs() -> impl Iterator<Item = FilterSpec> {
+    (0..8).map(|bits| FilterSpec {
+        arch: if bits & 1 == 0 { Arch::X86_64 } else { Arch::Aarch64 },
+        guarded: bits & 2 != 0,
+        strict: bits & 4 != 0,
+    })
+}
+
+/// Words that matter somewhere.
+const WORDS: [u64; 22] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    0o100,
+    0o101,
+    0o1000,
+    0o1101,
+    0o20_200_002,
+    0o2755,
+    0o4755,
+    0o6755,
+    0o644,
+    0o100_4755,
+    0x5412,
+    0x541C,
+    0x5000_940F,
+    0x5000_943F,
+    0xFFFF_FFFF,
+    0xFFFF_FFFF_0000_0000,
+    0xFFFF_FFFF_0000_5412,
+];
+
+fn check(spec: &FilterSpec, program: &[Instruction], data: &Data) {
+    assert_eq!(run(program, data).0, expected(spec, data).value(), "{spec:?} {data:x?}");
+}
+
+#[test]
+fn every_call_with_every_word_that_matters() {
+    for spec in specs() {
+        let program = program(&spec);
+        for nr in (0..600).chain([X32, X32 | 1, X32 | 257, u32::MAX]) {
+            for (i, &a) in WORDS.iter().enumerate() {
+                for (j, &b) in WORDS.iter().enumerate() {
+                    let args = [WORDS[(i + j) % WORDS.len()], a, b, a, b, 0];
+                    check(&spec, &program, &Data { nr, arch: spec.arch.audit(), args });
+                    check(&spec, &program, &Data { nr, arch: spec.arch.audit(), args: [0, a, a, b, b, 0] });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_abis_are_refused_whatever_they_call() {
+    for spec in specs() {
+        let program = program(&spec);
+        for arch in [0x4000_0003, 0x4000_0028, 0, Arch::X86_64.audit(), Arch::Aarch64.audit()] {
+            for nr in 0..600 {
+                check(&spec, &program, &Data { nr, arch, args: [0; 6] });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_high_word_does_not_get_a_call_past() {
+    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: false };
+    let program = program(&spec);
+    let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), args }).0;
+    assert_eq!(ask(16, [0, 0xDEAD_BEEF_0000_5412, 0, 0, 0, 0]), EPERM.value());
+    assert_eq!(ask(90, [0, 0xDEAD_0000_0000 | 0o4755, 0, 0, 0, 0]), EPERM.value());
+    assert_eq!(ask(2, [0, 0x1_0000_0001, 0, 0, 0, 0]), Answer::Notify.value());
+}
+
+/// Else the kernel would run the program for each `read`.
+#[test]
+fn numbers_without_a_block_load_no_argument() {
+    for spec in specs() {
+        let program = program(&spec);
+        let quiet = |nr: &u32| CALLS.iter().all(|call| call.number(spec.arch) != Some(*nr)) && *nr != ioctl(spec.arch);
+        for nr in (0..600).filter(quiet) {
+            assert_eq!(run(&program, &Data { nr, arch: spec.arch.audit(), args: [0; 6] }).1, 0, "{nr}");
+        }
+    }
+}
+
+/// What the kernel's verifier asks for: every jump lands inside, and the last instruction answers.
+#[test]
+fn programs_are_valid_and_short_enough() {
+    for spec in specs() {
+        let program = program(&spec);
+        assert!(program.len() <= crate::sys::seccomp::MAX_INSTRUCTIONS);
+        assert_eq!(program.last().map(|last| last.code), Some(RET));
+        for (at, i) in program.iter().enumerate() {
+            let furthest = at + 1 + usize::from(i.jt.max(i.jf));
+            assert!(i.code == LD || i.code == RET || furthest < program.len(), "{at}: {i:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_listener_nothing_is_notified() {
+    for spec in specs().filter(|spec| !spec.guarded) {
+        assert!(program(&spec).iter().all(|i| i.code != RET || i.k != Answer::Notify.value()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_call_is_answered_as_told(bits in 0usize..8, nr in 0u32..600, args in any::<[u64; 6]>()) {
+        let spec = specs().nth(bits).expect("one of eight");
+        check(&spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), args });
+    }
+}

@@ -1,0 +1,256 @@
+//! Processes: fork, namespaces, capabilities, waiting, signals to others.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::process::{PidfdFlags, WaitOptions};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::{Errno, Error, Fd, Result};
+
+pub use rustix::process::{Pid, Signal, WaitStatus};
+pub use rustix::thread::UnshareFlags;
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Forked {
+    Child,
+    Parent(Pid),
+}
+
+/// `fork(2)`. Call it only while the process has one thread: the child has only the calling one, and a lock that another
+/// thread held (the allocator's, say) would stay locked in it for ever.
+pub fn fork() -> Result<Forked> {
+    // SAFETY: the callers fork before they start any thread, so the child's copy of the process is consistent.
+    match unsafe { libc::fork() } {
+        0 => Ok(Forked::Child),
+        pid => Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last())),
+    }
+}
+
+/// `_exit(2)`: no destructors, no buffers; the only way out of a forked child.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit does not return and touches nothing of ours.
+    unsafe { libc::_exit(status) }
+}
+
+fn failed(call: &'static str, args: &str, errno: Errno) -> Error {
+    Error::new(call, format_args!("{args}"), errno)
+}
+
+fn last() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// `unshare(2)`. Only for namespaces and `CLONE_FS`; the descriptor table stays shared.
+pub fn unshare(flags: UnshareFlags) -> Result<()> {
+    // SAFETY: none of the callers passes CLONE_FILES, so no descriptor that other code relies on changes its meaning.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+        .map_err(|errno| Error::new("unshare", format_args!("{flags:?}"), errno))
+}
+
+/// `prctl(PR_SET_PDEATHSIG, SIGKILL)`: die when the *thread* that forked us ends. Survives unshare and capset.
+pub fn die_with_parent() -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|errno| failed("prctl", "PR_SET_PDEATHSIG, SIGKILL", errno))
+}
+
+/// `prctl(PR_SET_DUMPABLE, 0)`: `/proc/PID/{exe,fd,root,mem}` are closed to processes of the same user.
+pub fn set_undumpable() -> Result<()> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 0", errno))
+}
+
+/// `prctl(PR_SET_NO_NEW_PRIVS, 1)`
+pub fn set_no_new_privs() -> Result<()> {
+    rustix::thread::set_no_new_privs(true).map_err(|errno| failed("prctl", "PR_SET_NO_NEW_PRIVS, 1", errno))
+}
+
+/// Empty the bounding set and all of the calling thread's capability sets.
+pub fn drop_capabilities() -> Result<()> {
+    drop_bounding_set()?;
+    drop_thread_capabilities()
+}
+
+/// Empty the calling thread's effective, permitted, inheritable and ambient sets (`capset(2)`).
+pub fn drop_thread_capabilities() -> Result<()> {
+    rustix::thread::clear_ambient_capability_set()
+        .map_err(|errno| failed("prctl", "PR_CAP_AMBIENT_CLEAR_ALL", errno))?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets).map_err(|errno| failed("capset", "none", errno))
+}
+
+fn drop_bounding_set() -> Result<()> {
+    for capability in 0..64 {
+        // SAFETY: PR_CAPBSET_DROP takes one number and changes only the calling thread's bounding set.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } == 0 {
+            continue;
+        }
+        // EINVAL: the kernel knows no capability of that number, so none above it either.
+        return match last() {
+            Errno::INVAL => Ok(()),
+            errno => Err(Error::new("prctl", format_args!("PR_CAPBSET_DROP, {capability}"), errno)),
+        };
+    }
+    Ok(())
+}
+
+/// May this thread map any user and group into a new user namespace?
+#[must_use]
+pub fn can_map_users() -> bool {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+/// `pidfd_open(2)`: a descriptor that becomes readable when the process has ended.
+pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|errno| Error::new("pidfd_open", format_args!("{pid:?}"), errno))
+}
+
+/// `pidfd_send_signal(2)`
+pub fn signal_pidfd(pidfd: impl AsFd, signal: Signal) -> Result<()> {
+    let pidfd = pidfd.as_fd();
+    rustix::process::pidfd_send_signal(pidfd, signal)
+        .map_err(|errno| Error::new("pidfd_send_signal", format_args!("{}, {signal:?}", Fd(pidfd)), errno))
+}
+
+/// The process that a pidfd stands for, as numbered in our own pid namespace (`/proc/self/fdinfo`).
+pub fn pid_of(pidfd: impl AsFd) -> Option<Pid> {
+    use std::os::fd::AsRawFd;
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    Pid::from_raw(line.trim().parse().ok()?)
+}
+
+/// `kill(2)`
+pub fn kill(pid: Pid, signal: Signal) -> Result<()> {
+    rustix::process::kill_process(pid, signal)
+        .map_err(|errno| Error::new("kill", format_args!("{pid:?}, {signal:?}"), errno))
+}
+
+/// `killpg(3)`
+pub fn kill_group(group: Pid, signal: Signal) -> Result<()> {
+    rustix::process::kill_process_group(group, signal)
+        .map_err(|errno| Error::new("kill", format_args!("-{group:?}, {signal:?}"), errno))
+}
+
+/// `waitpid(2)`; `None` waits for any child. `Ok(None)`: nothing to report (with `WNOHANG`) or no child left.
+pub fn wait(pid: Option<Pid>, options: WaitOptions) -> Result<Option<(Pid, WaitStatus)>> {
+    loop {
+        let waited = match pid {
+            Some(pid) => rustix::process::waitpid(Some(pid), options),
+            None => rustix::process::wait(options),
+        };
+        match waited {
+            Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(None),
+            Err(errno) => return Err(Error::new("waitpid", format_args!("{pid:?}, {options:?}"), errno)),
+            Ok(found) => return Ok(found),
+        }
+    }
+}
+
+/// `waitpid` options: also report stopped and continued children, never block.
+#[must_use]
+pub fn poll_children() -> WaitOptions {
+    WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED
+}
+
+/// `waitpid` options: block until the child has ended.
+#[must_use]
+pub fn until_end() -> WaitOptions {
+    WaitOptions::empty()
+}
+
+/// `setpgid(0, 0)`: a process group of our own.
+pub fn lead_group() -> Result<()> {
+    rustix::process::setpgid(None, None).map_err(|errno| failed("setpgid", "0, 0", errno))
+}
+
+/// Raw parent process id; 0 when the parent is outside our pid namespace.
+#[must_use]
+pub fn parent() -> Option<Pid> {
+    rustix::process::getppid()
+}
+
+/// Mark every descriptor from `first` on close-on-exec (`close_range(2)` with `CLOSE_RANGE_CLOEXEC`, Linux 5.11).
+pub fn close_on_exec_from(first: u32) -> Result<()> {
+    close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// `dup2(2)`: `fd` also becomes number `target`, kept over exec.
+pub fn duplicate_to(fd: impl AsFd, target: RawFd) -> Result<()> {
+    use std::os::fd::AsRawFd;
+    let fd = fd.as_fd();
+    // SAFETY: callers replace standard descriptors in a forked child, where nothing else owns the number.
+    match unsafe { libc::dup2(fd.as_raw_fd(), target) } {
+        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last())),
+        _ => Ok(()),
+    }
+}
+
+/// Close every descriptor that is not in `keep` (sorted), by `close_range(2)` over the gaps.
+pub fn close_except(keep: &[RawFd]) -> Result<()> {
+    let mut first = 0_u32;
+    for fd in keep.iter().map(|fd| fd.cast_unsigned()) {
+        if fd > first {
+            close_range(first, fd - 1, 0)?;
+        }
+        first = first.max(fd + 1);
+    }
+    close_range(first, u32::MAX, 0)
+}
+
+fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
+    // SAFETY: only a forked child calls this, for its whole descriptor table, and never returns to code that owns one of
+    // the closed descriptors: it ends with _exit or exec.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last_fd, flags) } {
+        0 => Ok(()),
+        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last())),
+    }
+}
+
+/// `execve(2)`; returns only on failure.
+pub fn exec(program: &OsStr, argv: &[CString], env: &[CString]) -> Errno {
+    let Ok(program) = CString::new(program.as_bytes()) else { return Errno::INVAL };
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|text| text.as_ptr()).chain(std::iter::once(std::ptr::null())).collect()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: program and both lists are NUL-terminated and live until the call returns or the image is replaced.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    last()
+}
+
+/// Become another user for good: supplementary groups, group, user (in that order; afterwards no capability is left).
+pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
+    let args = || format!("uid {uid}, gid {gid}");
+    // SAFETY: the list is as long as said.
+    if unsafe { libc::setgroups(groups.len(), groups.as_ptr()) } != 0 {
+        return Err(failed("setgroups", &args(), last()));
+    }
+    // SAFETY: plain numbers; libc applies the change to every thread.
+    if unsafe { libc::setresgid(gid, gid, gid) } != 0 {
+        return Err(failed("setresgid", &args(), last()));
+    }
+    // SAFETY: as above.
+    if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
+        return Err(failed("setresuid", &args(), last()));
+    }
+    Ok(())
+}
+
+/// Effective user and group.
+#[must_use]
+pub fn user() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Our own process id.
+#[must_use]
+pub fn own_pid() -> Pid {
+    rustix::process::getpid()
+}

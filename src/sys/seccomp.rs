@@ -1,0 +1,63 @@
+//! `seccomp(2)`: put a filter on the calling thread.
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use super::{Errno, Error, Result};
+
+/// One instruction of classic BPF, laid out as the kernel's `sock_filter`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Instruction {
+    pub code: u16,
+    /// How many instructions are skipped when the condition holds.
+    pub jt: u8,
+    /// How many are skipped when it does not.
+    pub jf: u8,
+    pub k: u32,
+}
+
+/// The longest program that the kernel takes (`BPF_MAXINSNS`).
+pub const MAX_INSTRUCTIONS: usize = 4096;
+
+/// Filter this thread and what it makes from now on. The thread must have `no_new_privs`.
+pub fn install(program: &[Instruction]) -> Result<()> {
+    set_filter(program, 0).map(drop)
+}
+
+/// Like [`install`], and get the listener that is told of what the program answers `SECCOMP_RET_USER_NOTIF`.
+///
+/// `EBUSY`: a filter above this one has a listener already; the kernel allows one for each chain of filters. With
+/// `WAIT_KILLABLE_RECV` (Linux 5.19) a caller whose request was received waits through signals, so that a call that was
+/// carried out is never restarted and carried out again.
+pub fn install_with_listener(program: &[Instruction]) -> Result<OwnedFd> {
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let raw = set_filter(program, flags)?;
+    // SAFETY: with NEW_LISTENER a success is a new descriptor that nobody else knows; the kernel makes it close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+fn set_filter(program: &[Instruction], flags: libc::c_ulong) -> Result<RawFd> {
+    let failed = |errno| {
+        let args = format_args!("SECCOMP_SET_MODE_FILTER, {flags:#x}, [{} instructions]", program.len());
+        Error::new("seccomp", args, errno)
+    };
+    let len = u16::try_from(program.len()).map_err(|_| failed(Errno::INVAL))?;
+    let prog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
+    // SAFETY: `Instruction` has the layout of `sock_filter`; the kernel only reads `len` of them, during the call.
+    let got = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const prog) };
+    match RawFd::try_from(got) {
+        Ok(value) if value >= 0 => Ok(value),
+        _ => Err(failed(super::last_errno())),
+    }
+}
+
+/// Does this kernel have user notification that lets a received call wait through signals (`SECCOMP_GET_ACTION_AVAIL`)?
+#[must_use]
+pub fn can_notify() -> bool {
+    let action: u32 = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the kernel reads one u32.
+    let got = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action)
+    };
+    got == 0
+}
