@@ -210,6 +210,10 @@ impl Builder<'_> {
     /// A tmpfs with the usual nodes, links, `pts` and `shm`.
     fn dev(&mut self, root: &OwnedFd) -> Done<()> {
         let path = Path::new("/dev");
+        // What follows must cover the masks, whichever comes first in the plan.
+        if self.masks.is_none() && self.plan.mounts.iter().any(|op| matches!(op, Op::Mask { .. })) {
+            self.masks = Some(masks(root)?);
+        }
         let dev = self.frame(&target(root, path)?, "0755")?;
         for (name, tree) in std::mem::take(&mut self.devices) {
             fs::create_at(&dev, Path::new(name), 0o666).map_err(attaching(path))?;

@@ -125,6 +125,8 @@ fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
     match at(Step::ForkInit, process::fork())? {
         Forked::Child => init::run(setup, &ourselves),
         Forked::Parent(init) => {
+            // Dropped after the sweep below it would be a second close of its number.
+            drop(ourselves);
             let mut keep = setup.leases.clone();
             keep.push(setup.control.as_fd());
             keep_only(&keep, &[])?;
