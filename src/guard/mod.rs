@@ -1,4 +1,17 @@
 //! What lets a sandbox write where its mounts say no: the filter that asks, and the broker that answers.
+//!
+//! The launcher makes a [`filter::program`], installs it in the sandbox with [`crate::sys::seccomp`], and runs a
+//! [`Broker`] on a thread of the supervisor with the listener that comes back.
 
+mod act;
+mod broker;
 pub mod calls;
+pub mod decide;
+mod denial;
 pub mod filter;
+mod reply;
+mod resolve;
+mod task;
+
+pub use broker::{Broker, Error, NewDirectory, Setup};
+pub use denial::{Denial, Denials, Escaped};
