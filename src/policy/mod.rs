@@ -6,17 +6,23 @@
 
 mod access;
 mod builtin;
+mod builtin_git;
 mod context;
 mod error;
 mod expand;
 mod file;
+mod layers;
 mod load;
 mod pattern;
 mod rules;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tree;
 
 pub use access::Access;
 pub use context::Context;
-pub use error::Error;
+pub use error::{Error, Problem};
 pub use load::{Flag, Sources, load};
 pub use pattern::Pattern;
 pub use rules::{Backing, Judgement, Origin, Rule, Rules, Target};

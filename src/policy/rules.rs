@@ -1,9 +1,12 @@
 //! Rules and the question "what may be done with this path, and who says so?".
 
-use std::ffi::OsString;
+use std::cmp::Reverse;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::expand::names;
+use super::tree::{NodeId, Tree};
 use super::{Access, Pattern};
 
 /// What a rule speaks of.
@@ -79,3 +82,230 @@ pub struct Judgement<'a> {
     pub above_stricter: bool,
 }
 
+/// The rules of every layer, as one answer for each path.
+///
+/// The most specific rule wins: the one that names the longest part of the path. A rule with a plain path beats a pattern
+/// that matches equally much; among patterns a later layer beats an earlier one, then the stricter beats the other.
+///
+/// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's own
+/// file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules give
+/// back (a project in `/tmp`) are the host's own again.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub(super) rules: Vec<Rule>,
+    /// The layer of each rule.
+    pub(super) layers: Vec<usize>,
+    pub(super) replaced: Vec<(Rule, usize)>,
+    pub(super) names: Vec<Name>,
+    pub(super) tree: Tree,
+    /// The rule that hides stockade's own state.
+    pub(super) state: Option<usize>,
+}
+
+/// A path by which a rule is known.
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    path: PathBuf,
+    rule: usize,
+    node: NodeId,
+}
+
+/// What a walk down the tree along one path has seen.
+struct Walk {
+    /// The rule of the deepest plain name on the path, and how deep that is.
+    plain: usize,
+    depth: usize,
+    /// What patterns say, all of them and those that begin at or below the deepest plain name.
+    patterns: Seen,
+    inner: Seen,
+    /// The rank of the strictest access strictly below.
+    below: u8,
+}
+
+/// What patterns say about a path.
+#[derive(Default, Clone, Copy)]
+struct Seen {
+    /// The strongest match: depth, layer, strictness, index.
+    best: Option<(usize, usize, Reverse<u8>, Reverse<usize>)>,
+    /// A read pattern could match below, and the path's last name is a part of it.
+    names_part: bool,
+    /// A read pattern could match below.
+    reaches_below: bool,
+}
+
+impl Rules {
+    /// The rules in force. An index never changes its meaning.
+    #[must_use]
+    pub fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Rules that a later layer replaced, each with the index of the one that is in force instead.
+    #[must_use]
+    pub fn replaced(&self) -> &[(Rule, usize)] {
+        &self.replaced
+    }
+
+    /// Every path by which a rule is known, its own and those of [`Rules::add_name`], with the index of the rule.
+    pub fn names(&self) -> impl Iterator<Item = (&Path, usize)> {
+        self.names.iter().map(|name| (name.path.as_path(), name.rule))
+    }
+
+    /// What may be done with a path, which must be absolute, normalised and real. Allocates nothing.
+    pub fn judge(&self, path: &Path) -> Judgement<'_> {
+        let walk = self.walk(path);
+        self.judge_walk(&walk)
+    }
+
+    fn judge_walk(&self, walk: &Walk) -> Judgement<'_> {
+        let seen = self.seen(walk);
+        let index = match seen.best {
+            Some((depth, .., Reverse(index))) if depth > walk.depth => index,
+            _ => walk.plain,
+        };
+        let rule = &self.rules[index];
+        let by_pattern = seen.names_part && Access::Read.is_stricter_than(rule.access);
+        let above_stricter = by_pattern || walk.below < rule.access.rank();
+        Judgement { access: rule.access, rule, index, above_stricter }
+    }
+
+    /// May everything at and below this path be written, whatever it is called?
+    #[must_use]
+    pub fn is_free(&self, path: &Path) -> bool {
+        let walk = self.walk(path);
+        let judgement = self.judge_walk(&walk);
+        judgement.access == Access::Write && !judgement.above_stricter && !self.seen(&walk).reaches_below
+    }
+
+    /// Does every read pattern hold below `to` as it holds below `from`? If not, a directory that is moved there takes
+    /// protected names out of the pattern's reach. Needed besides [`Judgement::above_stricter`] of both paths for
+    /// patterns such as `/project/**/x`, which a directory can leave by a name that the pattern does not mention.
+    #[must_use]
+    pub fn patterns_follow(&self, from: &Path, to: &Path) -> bool {
+        let read = self.rules.iter().filter(|rule| rule.access == Access::Read);
+        read.filter_map(|rule| if let Target::Pattern(pattern) = &rule.target { Some(pattern) } else { None }).all(
+            |pattern| match (pattern.places(from), pattern.places(to)) {
+                (Some(from), Some(to)) => from & !to == 0,
+                (Some(from), None) => from == 0,
+                (None, _) => false,
+            },
+        )
+    }
+
+    /// Lets a rule hold for another path too: a link on the way to its own, or where that leads. Where another rule stands
+    /// by its own name, the stricter of the two holds. Gives false, and adds nothing, where the path belongs to stockade's
+    /// own state and the rule would open it.
+    pub fn add_name(&mut self, index: usize, path: PathBuf) -> bool {
+        if self.state == Some(self.walk(&path).plain) && self.rules[index].access != Access::Hide {
+            return false;
+        }
+        self.name(index, path);
+        true
+    }
+
+    pub(super) fn name(&mut self, rule: usize, path: PathBuf) {
+        let node = self.tree.enter(&path);
+        match self.tree.node(node).name {
+            Some(held) => self.contend(held, rule),
+            None => {
+                self.tree.node_mut(node).name = Some(self.names.len());
+                self.names.push(Name { path, rule, node });
+            }
+        }
+        self.tree.note_above(node, self.rules[rule].access.rank());
+    }
+
+    /// The stricter of two rules keeps a name; of two equally strict ones the first.
+    fn contend(&mut self, name: usize, rule: usize) {
+        let holder = &mut self.names[name].rule;
+        let strength = |index: usize| (self.rules[index].access.rank(), index);
+        if strength(rule) < strength(*holder) {
+            *holder = rule;
+        }
+    }
+
+    /// Notes each name's access on the directories above it.
+    pub(super) fn note_names(&mut self) {
+        for name in &self.names {
+            self.tree.note_above(name.node, self.rules[name.rule].access.rank());
+        }
+    }
+
+    pub(super) fn begin_pattern(&mut self, rule: usize) {
+        let Target::Pattern(pattern) = &self.rules[rule].target else { return };
+        let node = self.tree.enter(pattern.anchor());
+        self.tree.node_mut(node).patterns.push(rule);
+        self.note_pattern(node, rule);
+    }
+
+    fn note_pattern(&mut self, node: NodeId, rule: usize) {
+        let rank = self.rules[rule].access.rank();
+        self.tree.note_above(node, rank);
+        let below = &mut self.tree.node_mut(node).strictest_below;
+        *below = rank.min(*below);
+    }
+
+    /// The rule that stands at this very path.
+    pub(super) fn standing_at(&self, path: &Path) -> Option<usize> {
+        let mut names = names(path.as_os_str().as_bytes());
+        let node = names.try_fold(Tree::ROOT, |node, name| self.tree.child(node, name))?;
+        self.tree.node(node).name.map(|name| self.names[name].rule)
+    }
+
+    fn walk(&self, path: &Path) -> Walk {
+        let mut walk = Walk { plain: 0, depth: 0, patterns: Seen::default(), inner: Seen::default(), below: u8::MAX };
+        let mut rest = names(path.as_os_str().as_bytes());
+        let mut node = Some(Tree::ROOT);
+        let mut depth = 0;
+        while let Some(id) = node {
+            self.visit(&mut walk, id, depth, &rest);
+            let Some(name) = rest.next() else {
+                walk.below = self.tree.node(id).strictest_below;
+                break;
+            };
+            node = self.tree.child(id, name);
+            depth += 1;
+        }
+        walk
+    }
+
+    fn visit<'a>(&self, walk: &mut Walk, id: NodeId, depth: usize, rest: &(impl Iterator<Item = &'a [u8]> + Clone)) {
+        let node = self.tree.node(id);
+        if let Some(name) = node.name {
+            (walk.plain, walk.depth, walk.inner) = (self.names[name].rule, depth, Seen::default());
+        }
+        for &index in &node.patterns {
+            let seen = self.look(index, depth, rest.clone());
+            walk.patterns.merge(seen);
+            walk.inner.merge(seen);
+        }
+    }
+
+    /// What one pattern, which begins `depth` names down the path, says about the path.
+    fn look<'a>(&self, index: usize, depth: usize, rest: impl Iterator<Item = &'a [u8]>) -> Seen {
+        let rule = &self.rules[index];
+        let Target::Pattern(pattern) = &rule.target else { return Seen::default() };
+        let trace = pattern.trace(rest);
+        let rank = (self.layers[index], Reverse(rule.access.rank()), Reverse(index));
+        Seen {
+            best: (trace.matched > 0).then_some((depth + trace.matched, rank.0, rank.1, rank.2)),
+            names_part: trace.ends_in_part && rule.access == Access::Read,
+            reaches_below: trace.reaches_below && rule.access == Access::Read,
+        }
+    }
+
+    fn seen(&self, walk: &Walk) -> Seen {
+        match self.rules[walk.plain].access {
+            Access::Hide | Access::Private | Access::Overlay => walk.inner,
+            Access::Read | Access::Write => walk.patterns,
+        }
+    }
+}
+
+impl Seen {
+    fn merge(&mut self, other: Self) {
+        self.best = self.best.max(other.best);
+        self.names_part |= other.names_part;
+        self.reaches_below |= other.reaches_below;
+    }
+}

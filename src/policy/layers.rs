@@ -1,0 +1,149 @@
+//! Puts rules of several layers together: later layers replace, one layer must not contradict itself.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::error::Problem;
+use super::tree::Tree;
+use super::{Access, Rule, Rules, Target};
+
+/// The number of the built-in layer.
+pub(super) const BUILT_IN: usize = 0;
+
+/// Rules while layers are added.
+pub(super) struct Layers {
+    rules: Rules,
+    patterns: HashMap<Vec<u8>, usize>,
+    layer: usize,
+    /// Where stockade keeps its state; empty if nowhere.
+    state: PathBuf,
+}
+
+impl Layers {
+    /// No rules yet; the built-in layer is the first to be added.
+    pub(super) fn new(state: &Path) -> Self {
+        let rules = Rules {
+            rules: Vec::new(),
+            layers: Vec::new(),
+            replaced: Vec::new(),
+            names: Vec::new(),
+            tree: Tree::new(),
+            state: None,
+        };
+        Self { rules, patterns: HashMap::new(), layer: BUILT_IN, state: state.to_owned() }
+    }
+
+    /// Begins the next layer, which replaces what it names again.
+    pub(super) fn begin(&mut self) {
+        self.layer += 1;
+    }
+
+    /// Adds a built-in rule. These meet by accident (the project is `/tmp`, or `~/.ssh`): the stricter holds.
+    pub(super) fn add_built_in(&mut self, rule: Rule) {
+        match self.find(&rule.target) {
+            Some(index) if rule.access.is_stricter_than(self.rules.rules[index].access) => {
+                self.rules.rules[index] = rule
+            }
+            Some(_) => {}
+            None => self.push(rule),
+        }
+    }
+
+    /// Adds a rule that somebody wrote.
+    pub(super) fn add(&mut self, rule: Rule) -> Result<(), Problem> {
+        self.refuse_to_open_state(&rule)?;
+        match self.find(&rule.target) {
+            None => self.push(rule),
+            Some(index) if self.rules.layers[index] == self.layer => self.repeat(index, rule)?,
+            Some(index) => self.replace(index, rule),
+        }
+        Ok(())
+    }
+
+    fn find(&self, target: &Target) -> Option<usize> {
+        match target {
+            Target::Path(path) => self.rules.standing_at(path),
+            Target::Pattern(pattern) => self.patterns.get(pattern.key()).copied(),
+        }
+    }
+
+    fn push(&mut self, rule: Rule) {
+        let index = self.rules.rules.len();
+        let path = match &rule.target {
+            Target::Path(path) => Some(path.clone()),
+            Target::Pattern(pattern) => {
+                self.patterns.insert(pattern.key().to_owned(), index);
+                None
+            }
+        };
+        self.rules.rules.push(rule);
+        self.rules.layers.push(self.layer);
+        if let Some(path) = path {
+            self.rules.name(index, path);
+        }
+    }
+
+    fn replace(&mut self, index: usize, rule: Rule) {
+        let old = std::mem::replace(&mut self.rules.rules[index], rule);
+        self.rules.layers[index] = self.layer;
+        self.rules.replaced.push((old, index));
+    }
+
+    /// The same path twice in one layer. What is merged does not depend on the order.
+    fn repeat(&mut self, index: usize, rule: Rule) -> Result<(), Problem> {
+        let held = &mut self.rules.rules[index];
+        let what = || match &rule.target {
+            Target::Path(path) => format!("`{}`", path.display()),
+            Target::Pattern(pattern) => format!("`{pattern}`"),
+        };
+        let origin = held.origin.clone();
+        if held.access != rule.access {
+            return Err(Problem::Contradiction { what: what(), access: rule.access, other: held.access, origin });
+        }
+        if (held.size, held.backing) != (rule.size, rule.backing) {
+            return Err(Problem::OtherOverlay { what: what(), origin });
+        }
+        held.optional &= rule.optional;
+        held.reason = match (held.reason.take(), rule.reason) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Ok(())
+    }
+
+    /// A rule at or below the state directory would win over the built-in one that hides it.
+    fn refuse_to_open_state(&self, rule: &Rule) -> Result<(), Problem> {
+        let named = match &rule.target {
+            Target::Path(path) => path.as_path(),
+            Target::Pattern(pattern) => pattern.anchor(),
+        };
+        if rule.access != Access::Hide && !self.state.as_os_str().is_empty() && named.starts_with(&self.state) {
+            return Err(Problem::State(named.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The rules in force. `late` are built-in rules that are needed only where a writable place would hold their path.
+    pub(super) fn finish(mut self, late: impl Iterator<Item = Rule>) -> Rules {
+        self.settle();
+        self.layer = BUILT_IN;
+        for rule in late {
+            let Target::Path(path) = &rule.target else { continue };
+            if self.find(&rule.target).is_none() && self.rules.judge(path).access == Access::Write {
+                self.push(rule);
+            }
+        }
+        self.rules
+    }
+
+    /// Notes what is below each path, now that nothing is replaced any more.
+    fn settle(&mut self) {
+        self.rules.tree.forget_ranks();
+        self.rules.note_names();
+        for index in 0..self.rules.rules.len() {
+            self.rules.begin_pattern(index);
+        }
+        let state = Some(&self.state).filter(|state| !state.as_os_str().is_empty());
+        self.rules.state = state.and_then(|state| self.rules.standing_at(state));
+    }
+}

@@ -1,0 +1,146 @@
+//! From files and flags to a [`Policy`].
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::error::Problem;
+use super::expand::{expand, normalise, unescape};
+use super::file::{Element, PolicyFile};
+use super::layers::Layers;
+use super::settings::Settings;
+use super::{Access, Backing, Context, Error, GitMode, Network, Origin, Pattern, Policy, Rule, Rules, Target, builtin};
+
+/// Everything that a policy is made of, in the order of the layers.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// What `~`, variables and relative paths refer to.
+    pub context: Context,
+    /// The user's own file; it need not exist.
+    pub config: Option<PathBuf>,
+    /// Files named by the caller, each a layer of its own; they must exist.
+    pub files: Vec<PathBuf>,
+    /// Rules from the command line, in the order typed; together one layer.
+    pub flags: Vec<Flag>,
+    /// The network, if the command line or the environment says which.
+    pub network: Option<(Network, Origin)>,
+    /// The treatment of `.git`, likewise.
+    pub git: Option<(GitMode, Origin)>,
+    /// `--strict` was given.
+    pub strict: bool,
+    /// Add the built-in rules that are stricter than a writable place around them. Without these a project is one free
+    /// directory.
+    pub guarded: bool,
+}
+
+/// A flag that makes a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// What the flag is called after.
+    pub access: Access,
+    /// The path or pattern.
+    pub value: OsString,
+}
+
+/// Reads the files and puts every layer together.
+///
+/// # Errors
+/// A file that must exist and cannot be read; anything in a file or flag that is malformed, contradicts its own layer, or
+/// would open stockade's own state.
+pub fn load(sources: &Sources) -> Result<Policy, Error> {
+    let mut files = read_files(sources)?;
+    let mut settings = Settings::built_in();
+    for file in &files {
+        settings.add_file(file)?;
+    }
+    settings.add_flags(sources);
+    let rules = gather_rules(sources, &settings, &mut files)?;
+    let Settings { network, environment, session, git, strict } = settings;
+    Ok(Policy { rules, network, environment, session, git, strict, context: sources.context.clone() })
+}
+
+fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {
+    let cwd = &sources.context.cwd;
+    let config = sources.config.as_ref().map(|path| PolicyFile::read_if_present(path, cwd)).transpose()?.flatten();
+    let named = sources.files.iter().map(|path| PolicyFile::read(path, cwd));
+    config.map(Ok).into_iter().chain(named).collect()
+}
+
+fn gather_rules(sources: &Sources, settings: &Settings, files: &mut [PolicyFile]) -> Result<Rules, Error> {
+    let context = &sources.context;
+    let mut layers = Layers::new(&context.state);
+    let built_in =
+        builtin::Choices { guarded: sources.guarded, git: settings.git.value, network: settings.network.value };
+    for rule in builtin::rules(context, &built_in) {
+        layers.add_built_in(rule);
+    }
+    for file in files {
+        layers.begin();
+        add_file(file, context, &mut layers)?;
+    }
+    layers.begin();
+    for flag in &sources.flags {
+        add_flag(flag, context, &mut layers)?;
+    }
+    Ok(layers.finish(builtin::late_rules(context, &built_in)))
+}
+
+fn add_file(file: &mut PolicyFile, context: &Context, layers: &mut Layers) -> Result<(), Error> {
+    for (access, element) in file.take_elements() {
+        let offset = element.span().start;
+        let origin = file.origin(offset);
+        let rule = element_rule(access, element.into_inner(), origin, &file.base, context);
+        let added = rule.and_then(|rule| rule.map_or(Ok(()), |rule| layers.add(rule)));
+        added.map_err(|problem| file.fault(offset, problem))?;
+    }
+    Ok(())
+}
+
+/// The rule of a list element; none if it is optional and speaks of a variable that is not set, so of no path at all.
+fn element_rule(
+    access: Access,
+    element: Element,
+    origin: Origin,
+    base: &Path,
+    context: &Context,
+) -> Result<Option<Rule>, Problem> {
+    let Element { path, optional, size, backing, reason } = element;
+    if access != Access::Overlay {
+        refuse_overlay_keys(size, backing)?;
+    }
+    let target = match target(access, OsStr::new(&path), base, context) {
+        Err(Problem::UnsetVariable(_)) if optional => return Ok(None),
+        other => other?,
+    };
+    Ok(Some(Rule { target, access, origin, optional, reason, size, backing: backing.unwrap_or_default() }))
+}
+
+fn refuse_overlay_keys(size: Option<u64>, backing: Option<Backing>) -> Result<(), Problem> {
+    match (size, backing) {
+        (Some(_), _) => Err(Problem::OnlyOverlay("size")),
+        (_, Some(_)) => Err(Problem::OnlyOverlay("backing")),
+        (None, None) => Ok(()),
+    }
+}
+
+fn add_flag(flag: &Flag, context: &Context, layers: &mut Layers) -> Result<(), Error> {
+    let Flag { access, value } = flag;
+    let origin = Origin::Flag(format!("--{access} {}", value.display()));
+    let added = target(*access, value, &context.cwd, context).and_then(|target| {
+        let (access, origin) = (*access, origin.clone());
+        let (optional, reason, size, backing) = (false, None, None, Backing::default());
+        layers.add(Rule { target, access, origin, optional, reason, size, backing })
+    });
+    added.map_err(|problem| Error::written(origin, problem))
+}
+
+fn target(access: Access, written: &OsStr, base: &Path, context: &Context) -> Result<Target, Problem> {
+    let expanded = expand(written.as_bytes(), context)?;
+    if !expanded.is_pattern {
+        return normalise(&unescape(&expanded.text), base).map(Target::Path);
+    }
+    if !matches!(access, Access::Read | Access::Write) {
+        return Err(Problem::PatternAccess(access));
+    }
+    Pattern::parse(&expanded.text, base, &written.to_string_lossy()).map(Target::Pattern)
+}
