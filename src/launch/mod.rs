@@ -1,1 +1,84 @@
-//! 
+//! From a plan to processes: the only effects. The steps are [`Step::ALL`], in that order.
+//!
+//! ```text
+//! supervisor ── setup process (outside the pid namespace, holds the lease) ── pid 1 ── the command and all it starts
+//! ```
+#![forbid(unsafe_code)]
+
+mod failure;
+mod filter;
+mod init;
+mod message;
+mod mounts;
+mod setup;
+mod stdio;
+mod step;
+mod supervise;
+
+pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
+pub use step::Step;
+pub use supervise::{Running, Status};
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::plan::{Op, Plan};
+use crate::session::Lease;
+use crate::sys::process::{self, Forked};
+use crate::sys::{fs, signal, socket};
+use mounts::PrivateDir;
+use setup::Setup;
+use stdio::Stdio;
+
+/// Called with each step and the time since the launch began, if the run is traced.
+pub type Trace = Box<dyn FnMut(Step, Duration)>;
+
+/// Start the run. The process must have one thread.
+///
+/// # Errors
+/// What could not be prepared; failures of the new processes come from [`Running::wait`].
+pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Running, Failure> {
+    let begin = Instant::now();
+    let mut traced = |step| {
+        if let Some(trace) = &mut trace {
+            trace(step, begin.elapsed());
+        }
+    };
+    traced(Step::PrepareStdio);
+    let stdio = Stdio::prepare(plan)?;
+    traced(Step::OpenPrivate);
+    let private = open_private(plan, lease)?;
+    let at_fork = |error| Failure::of(Step::Fork, &error);
+    let (ours, theirs) = socket::pair().map_err(at_fork)?;
+    let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
+    let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
+    let supervisor = process::own_pid();
+    match process::fork().map_err(at_fork)? {
+        Forked::Child => {
+            drop(ours);
+            let lease = lease.as_fd();
+            let traced = trace.is_some();
+            setup::run(&Setup { plan, private: &private, stdio: &stdio, control: theirs, supervisor, mask, lease, trace: traced })
+        }
+        Forked::Parent(child) => {
+            drop(theirs);
+            Running::new(plan, child, ours, stdio, parent, begin, trace)
+        }
+    }
+}
+
+fn open_private(plan: &Plan, lease: &Lease) -> Result<Vec<PrivateDir>, Failure> {
+    let paths = plan.mounts.iter().filter_map(|op| match op {
+        Op::Private { path, .. } => Some(path),
+        _ => None,
+    });
+    paths.map(|path| open_one(lease, path.clone())).collect()
+}
+
+fn open_one(lease: &Lease, path: PathBuf) -> Result<PrivateDir, Failure> {
+    let (fd, host) =
+        lease.private(&path).map_err(|error| Failure::of(Step::OpenPrivate, &error).about(path.display()))?;
+    let stat = fs::fstat(&fd).map_err(|error| Failure::of(Step::OpenPrivate, &error).about(path.display()))?;
+    Ok(PrivateDir { path, host, file: stat.file })
+}
+

@@ -211,3 +211,23 @@ pub fn path_of(fd: impl AsFd) -> Result<PathBuf> {
     use std::os::fd::AsRawFd;
     readlink_at(CWD, &Path::new("/proc/self/fd").join(fd.as_fd().as_raw_fd().to_string()))
 }
+
+/// The file offset of an open description (`lseek(2)`, `SEEK_CUR`).
+pub fn offset(fd: impl AsFd) -> Result<u64> {
+    let fd = fd.as_fd();
+    rustix::fs::tell(fd).map_err(|errno| Error::new("lseek", format_args!("{}, 0, SEEK_CUR", Fd(fd)), errno))
+}
+
+/// Set the file offset of an open description (`lseek(2)`, `SEEK_SET`).
+pub fn seek_to(fd: impl AsFd, offset: u64) -> Result<()> {
+    let fd = fd.as_fd();
+    rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset))
+        .map(drop)
+        .map_err(|errno| Error::new("lseek", format_args!("{}, {offset}, SEEK_SET", Fd(fd)), errno))
+}
+
+/// Can this process write in the directory (`faccessat(2)`, `W_OK|X_OK`)?
+pub fn check_writable(path: &Path) -> Result<()> {
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(path, access).map_err(|errno| Error::new("access", format_args!("{path:?}, W_OK|X_OK"), errno))
+}

@@ -176,15 +176,40 @@ pub fn parent() -> Option<Pid> {
     rustix::process::getppid()
 }
 
-/// `close_range(2)` (Linux 5.9) from `first` to the end: mark close-on-exec, or close at once.
-pub fn close_from(first: RawFd, on_exec: bool) -> Result<()> {
-    let first = first.cast_unsigned();
-    let flags = if on_exec { libc::CLOSE_RANGE_CLOEXEC } else { 0 };
-    // SAFETY: callers own the whole process (a forked child) and hold no owned descriptor at or above `first` that they
-    // use or drop afterwards when closing at once.
-    match unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, flags) } {
+/// Mark every descriptor from `first` on close-on-exec (`close_range(2)` with `CLOSE_RANGE_CLOEXEC`, Linux 5.11).
+pub fn close_on_exec_from(first: u32) -> Result<()> {
+    close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// `dup2(2)`: `fd` also becomes number `target`, kept over exec.
+pub fn duplicate_to(fd: impl AsFd, target: RawFd) -> Result<()> {
+    use std::os::fd::AsRawFd;
+    let fd = fd.as_fd();
+    // SAFETY: callers replace standard descriptors in a forked child, where nothing else owns the number.
+    match unsafe { libc::dup2(fd.as_raw_fd(), target) } {
+        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last())),
+        _ => Ok(()),
+    }
+}
+
+/// Close every descriptor that is not in `keep` (sorted), by `close_range(2)` over the gaps.
+pub fn close_except(keep: &[RawFd]) -> Result<()> {
+    let mut first = 0_u32;
+    for fd in keep.iter().map(|fd| fd.cast_unsigned()) {
+        if fd > first {
+            close_range(first, fd - 1, 0)?;
+        }
+        first = first.max(fd + 1);
+    }
+    close_range(first, u32::MAX, 0)
+}
+
+fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
+    // SAFETY: only a forked child calls this, for its whole descriptor table, and never returns to code that owns one of
+    // the closed descriptors: it ends with _exit or exec.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last_fd, flags) } {
         0 => Ok(()),
-        _ => Err(Error::new("close_range", format_args!("{first}, ~0, {flags}"), last())),
+        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last())),
     }
 }
 

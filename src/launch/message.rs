@@ -1,0 +1,53 @@
+//! What the processes of a run say to one another, as JSON in datagrams.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Step};
+use crate::sys::{self, socket};
+
+/// From the sandbox's side to the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// A step begins (only when traced).
+    Step(Step),
+    /// Write the user maps of the sender.
+    MapUsers,
+    /// The filter is installed; the listener comes along. Ids of the mounts in which names are guarded.
+    Guarded { mounts: Vec<u64> },
+    /// Standard input could not be opened inside: feed its pipe.
+    NeedInput,
+    /// The command runs; its pidfd comes along.
+    Started,
+    /// The command was stopped by this signal.
+    Stopped(i32),
+    /// The command ended with this raw wait status; where it left its reopened standard files.
+    Exited { status: i32, offsets: [Option<u64>; 3] },
+    /// The run cannot be.
+    Failed(Failure),
+}
+
+/// From the supervisor to the sandbox's side.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The user maps are written.
+    Mapped,
+    /// The broker listens.
+    Go,
+    /// Send a signal to the command, or to its whole process group.
+    Signal { signal: i32, group: bool },
+}
+
+/// Send one message with descriptors.
+pub(super) fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> sys::Result<()> {
+    // Plain enums of strings and numbers: serialising them cannot fail, and an empty datagram would be read as the end.
+    let bytes = serde_json::to_vec(message).unwrap_or_default();
+    socket::send(socket, &bytes, fds)
+}
+
+/// Receive one message; `None` when the other side is gone or makes no sense.
+pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> sys::Result<Option<(T, Vec<OwnedFd>)>> {
+    Ok(socket::receive(socket)?.and_then(|(bytes, fds)| Some((serde_json::from_slice(&bytes).ok()?, fds))))
+}

@@ -1,0 +1,146 @@
+//! The process between the supervisor and pid 1: makes the namespaces and the file system, then waits for pid 1.
+//!
+//! It stays outside the pid namespace, so nothing inside can see or signal it, and it holds the session's lease.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use super::message::{self, Order, Report};
+use super::mounts::{self, PrivateDir};
+use super::stdio::Stdio;
+use super::{Failure, STATUS_FAILED, Step, init};
+use crate::plan::{Identity, Plan};
+use crate::policy::Network;
+use crate::sys::mount::Attributes;
+use crate::sys::process::{self, Forked, Pid, UnshareFlags};
+use crate::sys::signal::{self, Mask};
+use crate::sys::{self, fs, mount, socket};
+
+/// What the forked child needs.
+pub(super) struct Setup<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) private: &'a [PrivateDir],
+    pub(super) stdio: &'a Stdio,
+    pub(super) control: OwnedFd,
+    /// The supervisor.
+    pub(super) supervisor: Pid,
+    /// The signal mask that the command gets.
+    pub(super) mask: Mask,
+    /// Held open here for as long as a process of the run lives, and closed in pid 1.
+    pub(super) lease: BorrowedFd<'a>,
+    pub(super) trace: bool,
+}
+
+/// The whole life of the process. Never returns.
+pub(super) fn run(setup: &Setup<'_>) -> ! {
+    let status = match prepare(setup).and_then(|()| fork_init(setup)) {
+        Ok(init) => wait_for(init),
+        Err(failure) => {
+            // Without a supervisor nobody is left to be told.
+            let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
+            STATUS_FAILED.into()
+        }
+    };
+    process::exit_now(status)
+}
+
+impl Setup<'_> {
+    pub(super) fn trace(&self, step: Step) {
+        if self.trace {
+            // Tracing must not be what fails a run.
+            let _ = message::send(&self.control, &Report::Step(step), &[]);
+        }
+    }
+}
+
+fn at<T>(step: Step, result: sys::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of(step, &error))
+}
+
+fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
+    setup.trace(Step::Fork);
+    at(Step::Fork, process::die_with_parent())?;
+    if process::parent() != Some(setup.supervisor) {
+        return Err(Failure::because(Step::Fork, "the supervisor is gone"));
+    }
+    // Signals of the terminal are the supervisor's to handle.
+    at(Step::Fork, signal::block_all())?;
+    setup.trace(Step::Unshare);
+    at(Step::Unshare, process::unshare(namespaces(setup.plan)))?;
+    setup.trace(Step::MapUsers);
+    map_users(setup)?;
+    setup.trace(Step::PrivatePropagation);
+    let private = Attributes { propagation: mount::PRIVATE, ..Attributes::default() };
+    at(Step::PrivatePropagation, mount::set_attributes(fs::CWD, Path::new("/"), true, private))?;
+    mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
+    if setup.plan.network == Network::None {
+        setup.trace(Step::Loopback);
+        at(Step::Loopback, socket::loopback_up())?;
+    }
+    Ok(())
+}
+
+fn namespaces(plan: &Plan) -> UnshareFlags {
+    let always = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    match plan.network {
+        Network::None => always | UnshareFlags::NEWNET,
+        Network::Host => always,
+    }
+}
+
+/// One user: written by ourselves. All users: only the parent namespace may write that.
+fn map_users(setup: &Setup<'_>) -> Result<(), Failure> {
+    match setup.plan.identity {
+        Identity::One { uid, gid } => map_one(uid, gid),
+        Identity::Same { .. } => {
+            at(Step::MapUsers, message::send(&setup.control, &Report::MapUsers, &[]))?;
+            match at(Step::MapUsers, message::receive::<Order>(&setup.control))? {
+                Some((Order::Mapped, _)) => Ok(()),
+                _ => Err(Failure::because(Step::MapUsers, "the supervisor is gone")),
+            }
+        }
+    }
+}
+
+fn map_one(uid: u32, gid: u32) -> Result<(), Failure> {
+    // setgroups must be given up before an ordinary user may map its group (user_namespaces(7)).
+    write_map("/proc/self/setgroups", "deny")?;
+    write_map("/proc/self/uid_map", &format!("{uid} {uid} 1\n"))?;
+    write_map("/proc/self/gid_map", &format!("{gid} {gid} 1\n"))
+}
+
+/// Write one of the files of a user namespace; the kernel wants each in a single write.
+pub(super) fn write_map(path: &str, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        let errno = sys::Errno::from_io_error(&error).unwrap_or(sys::Errno::IO);
+        Failure::of(Step::MapUsers, &sys::Error::new("write", format_args!("{path:?}, {text:?}"), errno))
+    })
+}
+
+fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
+    setup.trace(Step::ForkInit);
+    at(Step::ForkInit, process::unshare(UnshareFlags::NEWPID))?;
+    // Pid 1 cannot see its parent's number; it looks at this descriptor to know whether we still live.
+    let ourselves = at(Step::ForkInit, process::pidfd(process::own_pid()))?;
+    match at(Step::ForkInit, process::fork())? {
+        Forked::Child => init::run(setup, &ourselves),
+        Forked::Parent(init) => {
+            keep_only(&[setup.control.as_fd(), setup.lease])?;
+            Ok(init)
+        }
+    }
+}
+
+/// Close every descriptor but these, so that no pipe of the caller is held open by us.
+pub(super) fn keep_only(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
+    let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
+    keep.sort_unstable();
+    at(Step::CloseDescriptors, process::close_except(&keep))
+}
+
+fn wait_for(init: Pid) -> i32 {
+    match process::wait(Some(init), process::until_end()) {
+        Ok(Some((_, status))) => status.exit_status().unwrap_or(STATUS_FAILED.into()),
+        _ => STATUS_FAILED.into(),
+    }
+}

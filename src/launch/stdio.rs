@@ -1,0 +1,179 @@
+//! Standard input, output and error are descriptors of the host, and `/proc/self/fd/N` opens anew what they lead to.
+//!
+//! So a file that the caller opened for reading must not become writable through it, and a directory must not become a
+//! door: what is not a pipe, a socket or a terminal is opened anew inside, or read and written through a pipe.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use super::{Failure, Step};
+use crate::plan::Plan;
+use crate::policy::Access;
+use crate::sys::fs::{self, FileId, FileType, OFlags, Stat};
+use crate::sys::socket;
+
+/// What one of the three descriptors becomes inside.
+pub(super) enum Source {
+    /// What it is.
+    Pass,
+    /// The same file opened for reading inside, at the same offset; through the pipe where it is not to be seen there.
+    Reopen { path: PathBuf, offset: u64, file: FileId, otherwise: OwnedFd },
+    /// A pipe from or to the supervisor.
+    Pipe(OwnedFd),
+    /// The same pipe as standard output.
+    SameAsOutput,
+}
+
+/// The three descriptors, and the supervisor's ends of the pipes.
+pub(super) struct Stdio {
+    pub(super) sources: [Source; 3],
+    pumps: [Option<OwnedFd>; 3],
+}
+
+/// The name of a standard descriptor in messages.
+pub(super) fn name(number: usize) -> &'static str {
+    ["standard input", "standard output", "standard error"][number]
+}
+
+impl Stdio {
+    /// Decide for each of the three descriptors.
+    pub(super) fn prepare(plan: &Plan) -> Result<Self, Failure> {
+        let mut pumps = [None, None, None];
+        let input = prepare(plan, 0, io::stdin().as_fd(), &mut pumps)?;
+        let output = prepare(plan, 1, io::stdout().as_fd(), &mut pumps)?;
+        let shared = matches!(output, Source::Pipe(_)) && same_file(io::stdout().as_fd(), io::stderr().as_fd());
+        let error = if shared { Source::SameAsOutput } else { prepare(plan, 2, io::stderr().as_fd(), &mut pumps)? };
+        Ok(Self { sources: [input, output, error], pumps })
+    }
+
+    /// Close the sandbox's ends and start to copy what goes through pipes from the beginning; input that may yet be opened
+    /// inside waits for [`Pumps::start_input`].
+    pub(super) fn into_pumps(self) -> io::Result<Pumps> {
+        let waits = matches!(self.sources[0], Source::Reopen { .. });
+        let [input, output, error] = self.pumps;
+        let mut pumps = Pumps { input, running: Vec::new() };
+        if !waits {
+            pumps.start_input();
+        }
+        if let Some(from) = output {
+            pumps.drain(from, io::stdout().as_fd().try_clone_to_owned()?);
+        }
+        if let Some(from) = error {
+            pumps.drain(from, io::stderr().as_fd().try_clone_to_owned()?);
+        }
+        Ok(pumps)
+    }
+}
+
+/// The copying threads of the supervisor.
+pub(super) struct Pumps {
+    input: Option<OwnedFd>,
+    running: Vec<JoinHandle<()>>,
+}
+
+impl Pumps {
+    /// Feed the pipe that is the command's standard input.
+    pub(super) fn start_input(&mut self) {
+        let (Some(to), Ok(from)) = (self.input.take(), io::stdin().as_fd().try_clone_to_owned()) else { return };
+        // Never joined: it may wait for ever for a command that does not read.
+        std::thread::spawn(move || copy(from, to));
+    }
+
+    fn drain(&mut self, from: OwnedFd, to: OwnedFd) {
+        self.running.push(std::thread::spawn(move || copy(from, to)));
+    }
+
+    /// Wait until everything that was written has arrived. To be called when no process of the run is left.
+    pub(super) fn finish(self) {
+        for pump in self.running {
+            // A panic there cannot be; the copied part has arrived either way.
+            let _ = pump.join();
+        }
+    }
+}
+
+fn copy(from: OwnedFd, to: OwnedFd) {
+    // An error on either side closes both: the writer gets SIGPIPE, the reader the end of its input, as without us.
+    let _ = io::copy(&mut File::from(from), &mut File::from(to));
+}
+
+/// Move our own descriptor to where the command left the file that it opened anew, as if it had shared the offset.
+pub(super) fn restore_offset(number: usize, offset: u64) {
+    let fd = match number {
+        0 => io::stdin().as_fd().try_clone_to_owned(),
+        1 => io::stdout().as_fd().try_clone_to_owned(),
+        _ => io::stderr().as_fd().try_clone_to_owned(),
+    };
+    if let Ok(fd) = fd {
+        // Whoever reads on gets the rest; if the file cannot seek after all, there is nothing to restore.
+        let _ = File::from(fd).seek(SeekFrom::Start(offset));
+    }
+}
+
+fn prepare(
+    plan: &Plan,
+    number: usize,
+    fd: BorrowedFd<'_>,
+    pumps: &mut [Option<OwnedFd>; 3],
+) -> Result<Source, Failure> {
+    let stat = fs::fstat(fd).map_err(|error| Failure::of(Step::PrepareStdio, &error))?;
+    match stat.file_type() {
+        FileType::Directory => Err(Failure::because(
+            Step::PrepareStdio,
+            format!("{} is a directory: through it the command could leave the sandbox", name(number)),
+        )),
+        FileType::RegularFile | FileType::BlockDevice if number == 0 => reopen(fd, &stat, pumps),
+        FileType::RegularFile if is_writable_inside(plan, fd, &stat) => Ok(Source::Pass),
+        FileType::RegularFile | FileType::BlockDevice => {
+            let (read, write) = pipe()?;
+            pumps[number] = Some(read);
+            Ok(Source::Pipe(write))
+        }
+        _ => Ok(Source::Pass),
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+    socket::pipe().map_err(|error| Failure::of(Step::PrepareStdio, &error))
+}
+
+fn reopen(fd: BorrowedFd<'_>, stat: &Stat, pumps: &mut [Option<OwnedFd>; 3]) -> Result<Source, Failure> {
+    let failed = |error| Failure::of(Step::PrepareStdio, &error);
+    let (otherwise, feed) = pipe()?;
+    pumps[0] = Some(feed);
+    if !stat.is_file() {
+        return Ok(Source::Pipe(otherwise));
+    }
+    let path = fs::path_of(fd).map_err(failed)?;
+    let offset = fs::offset(fd).map_err(failed)?;
+    Ok(Source::Reopen { path, offset, file: stat.file, otherwise })
+}
+
+/// May the command write this very file by its path anyway? Then the caller's descriptor gives it nothing more.
+fn is_writable_inside(plan: &Plan, fd: BorrowedFd<'_>, stat: &Stat) -> bool {
+    let Ok(path) = fs::path_of(fd) else { return false };
+    path.is_absolute()
+        && plan.names.judge(&path).access == Access::Write
+        && fs::lstat(&path).is_ok_and(|there| there.file == stat.file)
+        && stat.nlink == 1
+}
+
+fn same_file(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
+    match (fs::fstat(a), fs::fstat(b)) {
+        (Ok(a), Ok(b)) => a.file == b.file,
+        _ => false,
+    }
+}
+
+/// Open a file inside that the caller opened for reading; `None` where it is not the same file there.
+pub(super) fn open_inside(path: &Path, offset: u64, file: FileId) -> Option<OwnedFd> {
+    let opened = fs::openat2(fs::CWD, path, OFlags::RDONLY, fs::Mode::empty(), fs::ResolveFlags::NO_SYMLINKS).ok()?;
+    if fs::fstat(&opened).ok()?.file != file {
+        return None;
+    }
+    fs::seek_to(&opened, offset).ok()?;
+    Some(opened)
+}

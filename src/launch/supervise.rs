@@ -1,0 +1,256 @@
+//! The supervisor's side of a running command: maps users, passes signals on, shares the terminal, learns the status.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use super::message::{self, Order, Report};
+use super::stdio::{self, Pumps, Stdio};
+use super::{Failure, STATUS_FAILED, Step, Trace, setup};
+use crate::plan::{Extent, Identity, Plan};
+use crate::sys::process::{self, Pid, Signal, WaitStatus};
+use crate::sys::signal::{self as signals, Received};
+use crate::sys::{socket, terminal};
+
+/// Signals that the supervisor takes from a descriptor: those that are passed on and the terminal's stop.
+/// `SIGTTOU` is only blocked: without that, taking the terminal back would stop us.
+pub(super) const SIGNALS: [i32; 10] = [
+    Signal::TERM.as_raw(),
+    Signal::INT.as_raw(),
+    Signal::HUP.as_raw(),
+    Signal::QUIT.as_raw(),
+    Signal::USR1.as_raw(),
+    Signal::USR2.as_raw(),
+    Signal::CONT.as_raw(),
+    Signal::WINCH.as_raw(),
+    Signal::TSTP.as_raw(),
+    Signal::TTOU.as_raw(),
+];
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Exited(u8),
+    Signaled(i32),
+}
+
+impl Status {
+    /// As a shell gives it: the command's own status, or 128 and the signal's number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(STATUS_FAILED),
+        }
+    }
+
+    fn from_wait(status: i32) -> Self {
+        let status = WaitStatus::new(status.cast_unsigned());
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Self::Exited(u8::try_from(code & 0xff).unwrap_or(STATUS_FAILED)),
+            (None, Some(signal)) => Self::Signaled(signal),
+            (None, None) => Self::Exited(STATUS_FAILED),
+        }
+    }
+}
+
+/// A pidfd of the process that started us.
+pub(super) fn caller() -> Result<OwnedFd, Failure> {
+    let gone = || Failure::because(Step::Fork, "--die-with-parent: the parent process is gone or in another pid namespace");
+    let parent = process::parent().ok_or_else(gone)?;
+    let pidfd = process::pidfd(parent).map_err(|error| Failure::of(Step::Fork, &error))?;
+    // The number could have been used again between the two calls; ours would then be another parent.
+    if process::parent() == Some(parent) { Ok(pidfd) } else { Err(gone()) }
+}
+
+/// A run that was started.
+pub struct Running {
+    child: Pid,
+    control: OwnedFd,
+    signals: OwnedFd,
+    parent: Option<OwnedFd>,
+    identity: Identity,
+    pumps: Pumps,
+    terminal: Option<OwnedFd>,
+    /// The command's process group as numbered here.
+    command: Option<Pid>,
+    begin: Instant,
+    trace: Option<Trace>,
+}
+
+/// What the run came to.
+enum Outcome {
+    Status(Status),
+    Failed(Failure),
+}
+
+impl Running {
+    pub(super) fn new(
+        plan: &Plan,
+        child: Pid,
+        control: OwnedFd,
+        stdio: Stdio,
+        parent: Option<OwnedFd>,
+        begin: Instant,
+        trace: Option<Trace>,
+    ) -> Result<Self, Failure> {
+        let signals = signals::descriptor(&SIGNALS[..9]).map_err(|error| Failure::of(Step::Supervise, &error))?;
+        let pumps = stdio.into_pumps().map_err(|error| Failure::because(Step::PrepareStdio, error.to_string()))?;
+        let identity = plan.identity.clone();
+        let terminal = terminal::controlling();
+        Ok(Self { child, control, signals, parent, identity, pumps, terminal, command: None, begin, trace })
+    }
+
+    /// Wait for the command's end, and for the end of everything that it started.
+    ///
+    /// # Errors
+    /// What kept the command from being started, or the sandbox from living as long as it.
+    pub fn wait(mut self) -> Result<Status, Failure> {
+        let outcome = self.supervise();
+        // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
+        let ended = process::wait(Some(self.child), process::until_end());
+        self.take_terminal();
+        self.pumps.finish();
+        match outcome {
+            Outcome::Status(status) => Ok(status),
+            Outcome::Failed(failure) => Err(failure),
+        }
+        .and_then(|status| ended.map(|_| status).map_err(|error| Failure::of(Step::Supervise, &error)))
+    }
+
+    fn supervise(&mut self) -> Outcome {
+        loop {
+            match self.turn() {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return outcome,
+                Err(failure) => {
+                    self.kill();
+                    return Outcome::Failed(failure);
+                }
+            }
+        }
+    }
+
+    fn kill(&self) {
+        // It may have ended already; then there is nothing to kill.
+        let _ = process::kill(self.child, Signal::KILL);
+    }
+
+    fn turn(&mut self) -> Result<Option<Outcome>, Failure> {
+        let ready = {
+            let mut watched: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.signals.as_fd()];
+            watched.extend(self.parent.as_ref().map(AsFd::as_fd));
+            socket::wait_readable(&watched, None).map_err(|error| Failure::of(Step::Supervise, &error))?
+        };
+        if ready.get(2) == Some(&true) {
+            self.kill();
+            return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
+        }
+        if ready[0] {
+            return self.hear();
+        }
+        while let Some(received) = signals::read(&self.signals) {
+            self.pass_on(received)?;
+        }
+        Ok(None)
+    }
+
+    fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
+        let received = message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
+        let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
+        match report {
+            Report::Step(step) => self.note(step),
+            Report::MapUsers => self.map_users()?,
+            Report::NeedInput => self.pumps.start_input(),
+            Report::Guarded { .. } => {}
+            Report::Started => self.command = fds.first().and_then(process::pid_of),
+            Report::Stopped(signal) => self.stopped(signal)?,
+            Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
+            Report::Exited { status, offsets } => {
+                for (number, offset) in offsets.into_iter().enumerate() {
+                    if let Some(offset) = offset {
+                        stdio::restore_offset(number, offset);
+                    }
+                }
+                return Ok(Some(Outcome::Status(Status::from_wait(status))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, step: Step) {
+        if let Some(trace) = &mut self.trace {
+            trace(step, self.begin.elapsed());
+        }
+    }
+
+    fn map_users(&self) -> Result<(), Failure> {
+        let Identity::Same { uids, gids } = &self.identity else { return Ok(()) };
+        let pid = self.child.as_raw_nonzero();
+        setup::write_map(&format!("/proc/{pid}/uid_map"), &identity_map(uids))?;
+        setup::write_map(&format!("/proc/{pid}/gid_map"), &identity_map(gids))?;
+        self.order(&Order::Mapped)
+    }
+
+    fn order(&self, order: &Order) -> Result<(), Failure> {
+        message::send(&self.control, order, &[]).map_err(|error| Failure::of(Step::Supervise, &error))
+    }
+
+    fn signal(&self, signal: i32, group: bool) -> Result<(), Failure> {
+        match message::send(&self.control, &Order::Signal { signal, group }, &[]) {
+            // Pid 1 has just ended: its last report waits to be read.
+            Err(error) if error.is(crate::sys::Errno::PIPE) || error.is(crate::sys::Errno::CONNRESET) => Ok(()),
+            sent => sent.map_err(|error| Failure::of(Step::Supervise, &error)),
+        }
+    }
+
+    fn pass_on(&mut self, received: Received) -> Result<(), Failure> {
+        let Some(signal) = Signal::from_named_raw(received.signal) else { return Ok(()) };
+        match signal {
+            Signal::CONT => {
+                self.give_terminal();
+                self.signal(received.signal, true)
+            }
+            // What a terminal sends goes to its whole foreground group, of which the command's group is to be a part.
+            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH => self.signal(received.signal, true),
+            _ => self.signal(received.signal, received.by_kernel),
+        }
+    }
+
+    /// The command stopped. Wanting the terminal it gets it, if it is ours to give; else we stop too, as the shell that
+    /// started us expects of its job.
+    fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
+        let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
+        if wants_terminal && self.give_terminal() {
+            return self.signal(Signal::CONT.as_raw(), true);
+        }
+        self.take_terminal();
+        let failed = |error| Failure::of(Step::Supervise, &error);
+        process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;
+        process::kill(process::own_pid(), Signal::STOP).map_err(failed)
+    }
+
+    /// Put the command into the foreground if we are there.
+    fn give_terminal(&self) -> bool {
+        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return false };
+        terminal::foreground(terminal).is_ok_and(|group| group == terminal::own_group())
+            && terminal::set_foreground(terminal, command).is_ok()
+    }
+
+    /// Take the foreground back from the command.
+    fn take_terminal(&self) {
+        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return };
+        if terminal::foreground(terminal).is_ok_and(|group| group == command) {
+            // The terminal may have hung up meanwhile.
+            let _ = terminal::set_foreground(terminal, terminal::own_group());
+        }
+    }
+}
+
+fn identity_map(extents: &[Extent]) -> String {
+    extents.iter().map(|extent| format!("{} {} {}\n", extent.first, extent.first, extent.count)).collect()
+}
+
+fn lost() -> Failure {
+    Failure::because(Step::Supervise, "a process of the sandbox was killed before the command's status was known")
+        .hinting("look for the kernel's out-of-memory killer (dmesg), or for who sent SIGKILL")
+}

@@ -1,0 +1,99 @@
+//! From what was asked and what is there to what will be done.
+
+use std::path::Path;
+
+use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
+use crate::policy::{Access, Origin, Policy, Rule, Target};
+
+/// The plan for one run.
+///
+/// # Errors
+/// Names the first rule that cannot be enforced on this host, and its origin.
+pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
+    check_links(facts)?;
+    let environment = environment::build(policy, &request);
+    let layout = mounts::layout(facts, &request, &environment.wanted)?;
+    let mut notes = layout.notes;
+    note_hard_links(policy, facts, &mut notes)?;
+    Ok(Plan {
+        identity: identity(facts),
+        root: layout.root,
+        mounts: layout.ops,
+        network: policy.network.value,
+        environment: environment.variables,
+        names: facts.names.clone(),
+        guarded: layout.guarded,
+        promised: environment.promised,
+        notes,
+        request,
+    })
+}
+
+fn identity(facts: &Facts) -> Identity {
+    let caller = &facts.caller;
+    if caller.can_map {
+        Identity::Same { uids: caller.uids.clone(), gids: caller.gids.clone() }
+    } else {
+        Identity::One { uid: caller.uid, gid: caller.gid }
+    }
+}
+
+/// A writable or overlaid path must not follow a link that an earlier run could have planted.
+fn check_links(facts: &Facts) -> Result<(), Error> {
+    for (rule, place) in facts.names.all().iter().zip(&facts.places) {
+        let Some(place) = place else { continue };
+        if !matches!(rule.access, Access::Write | Access::Overlay) {
+            continue;
+        }
+        for link in &place.links {
+            let judged = facts.names.judge(&link.at);
+            if judged.access == Access::Write {
+                return Err(Error::PlantedLink {
+                    access: rule.access,
+                    path: literal(rule).to_owned(),
+                    origin: rule.origin.clone(),
+                    link: link.at.clone(),
+                    writable: judged.rule.origin.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A second hard link in a writable place is a second name of the same file, which no rule about names can see.
+fn note_hard_links(policy: &Policy, facts: &Facts, notes: &mut Vec<String>) -> Result<(), Error> {
+    for (rule, place) in facts.names.all().iter().zip(&facts.places) {
+        let Some(place) = place else { continue };
+        let linked = matches!(place.state, State::Present { kind: super::Kind::File, nlink: 2.., .. });
+        if rule.access != Access::Read || !linked || !lies_in_writable(facts, &place.real) {
+            continue;
+        }
+        if policy.strict.value {
+            return Err(Error::HardLink { path: place.real.clone(), origin: rule.origin.clone() });
+        }
+        notes.push(format!(
+            "{} ({}) has more hard links than one: it can be changed through another of its names, if that is writable",
+            place.real.display(),
+            rule.origin
+        ));
+    }
+    Ok(())
+}
+
+fn lies_in_writable(facts: &Facts, path: &Path) -> bool {
+    path.parent().is_some_and(|parent| facts.names.judge(parent).access == Access::Write)
+}
+
+/// The path a rule was written with.
+pub(super) fn literal(rule: &Rule) -> &Path {
+    match &rule.target {
+        Target::Path(path) => path,
+        Target::Pattern(_) => Path::new(""),
+    }
+}
+
+/// Is this rule part of stockade? Such a rule never fails for want of its path.
+pub(super) fn built_in(rule: &Rule) -> bool {
+    rule.origin == Origin::BuiltIn
+}

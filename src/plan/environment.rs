@@ -1,0 +1,72 @@
+//! The environment of the command.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::Request;
+use crate::policy::{Environment, Policy};
+
+/// What the command gets, and what that asks of the file system.
+pub(super) struct Built {
+    pub(super) variables: Vec<(OsString, OsString)>,
+    /// Directories that we name to the command, and the variable that names each.
+    pub(super) promised: Vec<(PathBuf, &'static str)>,
+    /// Directories that inherited variables name and that must exist where they lie below a private one.
+    pub(super) wanted: Vec<PathBuf>,
+}
+
+/// The variables of the command.
+pub(super) fn build(policy: &Policy, request: &Request) -> Built {
+    let mut env = inherited(&policy.context.env, &policy.environment);
+    add_ours(&mut env, request);
+    set_pwd(&mut env, &request.cwd);
+    for (name, value) in &policy.environment.set {
+        env.insert(name.clone(), value.clone());
+    }
+    let set_by_user = policy.environment.set.iter().any(|(name, _)| name == "TMPDIR");
+    let promised = if set_by_user { Vec::new() } else { vec![(PathBuf::from("/tmp"), "TMPDIR")] };
+    let wanted = env.get(OsStr::new("XDG_RUNTIME_DIR")).map(PathBuf::from).filter(|path| path.is_absolute());
+    Built { variables: env.into_iter().collect(), promised, wanted: wanted.into_iter().collect() }
+}
+
+fn inherited(env: &BTreeMap<OsString, OsString>, rules: &Environment) -> BTreeMap<OsString, OsString> {
+    let kept = |name: &OsStr| rules.keep.as_ref().is_none_or(|keep| keep.iter().any(|pattern| matches(pattern, name)));
+    let removed = |name: &OsStr| rules.unset.iter().any(|pattern| matches(pattern, name));
+    env.iter()
+        .filter(|(name, _)| kept(name) && !removed(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// A name, or a name with a final `*` for any rest.
+fn matches(pattern: &str, name: &OsStr) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.as_bytes().starts_with(prefix.as_bytes()),
+        None => name == pattern,
+    }
+}
+
+fn add_ours(env: &mut BTreeMap<OsString, OsString>, request: &Request) {
+    env.insert("TMPDIR".into(), "/tmp".into());
+    for name in ["TMP", "TEMP"] {
+        if env.contains_key(OsStr::new(name)) {
+            env.insert(name.into(), "/tmp".into());
+        }
+    }
+    env.insert("STOCKADE".into(), "1".into());
+    match &request.session {
+        Some(id) => env.insert("STOCKADE_SESSION".into(), id.into()),
+        None => env.remove(OsStr::new("STOCKADE_SESSION")),
+    };
+}
+
+/// `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`), else it is the real path.
+fn set_pwd(env: &mut BTreeMap<OsString, OsString>, cwd: &Path) {
+    let spelt = env.get(OsStr::new("PWD")).map(Path::new);
+    let same = spelt.is_some_and(|pwd| pwd.is_absolute() && crate::probe::place(pwd).real == cwd);
+    if !same {
+        env.insert("PWD".into(), cwd.into());
+    }
+}

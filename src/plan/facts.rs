@@ -1,0 +1,85 @@
+//! What [`probe`](crate::probe) found on the host: types only.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::Kind;
+use crate::policy::Rules;
+use crate::sys::Errno;
+use crate::sys::fs::FileId;
+
+/// What is there.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub caller: Caller,
+    /// One place a rule, in the order of [`Rules::all`]; a pattern has none.
+    pub places: Vec<Option<Place>>,
+    /// The policy's rules with the further names that links give them.
+    pub names: Rules,
+    /// The directories in each guarded directory.
+    pub children: BTreeMap<PathBuf, Vec<Child>>,
+    /// The device of the caller's terminal.
+    pub terminal: Option<PathBuf>,
+    /// The files that `/etc/ssh/ssh_config.d` holds.
+    pub ssh_config: Vec<PathBuf>,
+    /// Can names be guarded here (seccomp user notification)?
+    pub can_guard: bool,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+    /// May the caller map any user and group of its namespace into a new one?
+    pub can_map: bool,
+    /// What `/proc/self/uid_map` has.
+    pub uids: Vec<Extent>,
+    pub gids: Vec<Extent>,
+}
+
+/// A range of user or group numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Extent {
+    pub first: u32,
+    pub count: u32,
+}
+
+/// What the path of a rule is on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Where it leads, links followed; for an absent path where it would be.
+    pub real: PathBuf,
+    pub state: State,
+    /// The links on the way, in order.
+    pub links: Vec<Link>,
+}
+
+/// A symbolic link on the way of a rule's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where the link lies (itself without links).
+    pub at: PathBuf,
+    /// Its text.
+    pub target: PathBuf,
+    /// The path of the rule as it reads from here: the link and what was still to go.
+    pub name: PathBuf,
+}
+
+/// Is it there?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Present { kind: Kind, file: FileId, nlink: u32 },
+    Absent,
+    /// The caller may not look, or the look-up failed.
+    Unknown(Errno),
+}
+
+/// A directory in a guarded directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    pub name: OsString,
+}

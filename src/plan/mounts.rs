@@ -1,0 +1,343 @@
+//! The file system that the command sees, as a list of operations.
+//!
+//! Every rule that names something on the host is an item; items are taken from the root down, and each one meets the
+//! region that the items above it made. What that region already does needs no operation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::build::{built_in, literal};
+use super::{Error, Facts, Kind, Op, Request, Root, State, View};
+use crate::policy::{Access, Rule};
+
+/// The operations, and what was learnt on the way.
+pub(super) struct Layout {
+    pub(super) root: Root,
+    pub(super) ops: Vec<Op>,
+    pub(super) guarded: Vec<PathBuf>,
+    pub(super) notes: Vec<String>,
+}
+
+/// What a part of the tree is once the operations above are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Region {
+    /// The host's tree, read-only.
+    Host,
+    /// The host's tree, writable or guarded.
+    Writable,
+    /// A directory of the session's own.
+    Private,
+    /// A tmpfs that holds only what is named.
+    Frame,
+    /// Nothing to be seen.
+    Hidden,
+}
+
+impl Region {
+    /// Is a mount point there ours to make?
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Private | Self::Frame)
+    }
+}
+
+/// A rule with what its path is.
+struct Item<'a> {
+    path: &'a Path,
+    rule: &'a Rule,
+    index: usize,
+    kind: Option<Kind>,
+}
+
+/// Lay out the whole file system.
+pub(super) fn layout(facts: &Facts, request: &Request, wanted: &[PathBuf]) -> Result<Layout, Error> {
+    let items = items(facts)?;
+    let mut layout = Builder::new(facts, &items);
+    for item in &items {
+        layout.place(item)?;
+    }
+    layout.finish(&request.cwd, wanted)
+}
+
+/// All rules with a path, by path; where links lead two rules to one place, the stricter one holds.
+fn items(facts: &Facts) -> Result<Vec<Item<'_>>, Error> {
+    let mut items: Vec<Item<'_>> = Vec::new();
+    for (index, (rule, place)) in facts.names.all().iter().zip(&facts.places).enumerate() {
+        let Some(place) = place else { continue };
+        let kind = match place.state {
+            State::Present { kind, .. } => Some(kind),
+            State::Absent => None,
+            State::Unknown(errno) => {
+                unknown(rule, errno)?;
+                None
+            }
+        };
+        items.push(Item { path: &place.real, rule, index, kind });
+    }
+    items.sort_by(|a, b| (a.path, a.rule.access.rank()).cmp(&(b.path, b.rule.access.rank())));
+    items.dedup_by(|later, first| later.path == first.path);
+    Ok(items)
+}
+
+/// What the caller cannot reach need not be hidden or kept from writing; everything else needs to be looked at.
+fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
+    if built_in(rule) || rule.optional || matches!(rule.access, Access::Hide | Access::Read) {
+        return Ok(());
+    }
+    Err(Error::Unknown {
+        access: rule.access,
+        path: literal(rule).to_owned(),
+        origin: rule.origin.clone(),
+        source: errno,
+    })
+}
+
+struct Builder<'a> {
+    facts: &'a Facts,
+    /// Hidden directories below which something stays visible.
+    frames: BTreeSet<&'a Path>,
+    regions: BTreeMap<PathBuf, Region>,
+    ops: Vec<Op>,
+    guarded: Vec<PathBuf>,
+    notes: Vec<String>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
+        let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
+        let frames = frames(items);
+        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), notes: Vec::new() }
+    }
+
+    /// The region that `path` lies in, not counting an operation at `path` itself.
+    fn around(&self, path: &Path) -> Region {
+        path.parent().map_or(Region::Host, |dir| self.within(dir))
+    }
+
+    /// The region that things in the directory `path` lie in.
+    fn within(&self, path: &Path) -> Region {
+        path.ancestors().find_map(|dir| self.regions.get(dir)).copied().unwrap_or(Region::Host)
+    }
+
+    fn place(&mut self, item: &Item<'a>) -> Result<(), Error> {
+        if item.path.starts_with("/proc") && !(item.rule.access == Access::Read && item.path == Path::new("/proc")) {
+            return Err(Error::Proc {
+                access: item.rule.access,
+                path: literal(item.rule).to_owned(),
+                origin: item.rule.origin.clone(),
+            });
+        }
+        match item.rule.access {
+            Access::Hide => self.hide(item),
+            Access::Read => self.read(item),
+            Access::Write => return self.write(item),
+            Access::Private => return self.private(item),
+            Access::Overlay => return Err(overlay(item.rule)),
+        }
+        Ok(())
+    }
+
+    fn hide(&mut self, item: &Item<'a>) {
+        let around = self.around(item.path);
+        let Some(kind) = item.kind else { return };
+        if around.is_ours() || around == Region::Hidden {
+            return;
+        }
+        if self.frames.contains(item.path) || item.path == Path::new("/") {
+            self.ops.push(Op::Frame { path: item.path.to_owned(), rule: item.index });
+            self.regions.insert(item.path.to_owned(), Region::Frame);
+        } else {
+            self.ops.push(Op::Mask { path: item.path.to_owned(), kind, rule: item.index });
+            self.regions.insert(item.path.to_owned(), Region::Hidden);
+        }
+    }
+
+    fn read(&mut self, item: &Item<'a>) {
+        if let (Some(kind), true) = (item.kind, self.around(item.path).is_ours()) {
+            self.show(item.path, kind, View::Read, item.index);
+        }
+        if item.path != Path::new("/dev") {
+            self.regions.insert(item.path.to_owned(), Region::Host);
+        }
+    }
+
+    fn write(&mut self, item: &Item<'a>) -> Result<(), Error> {
+        let around = self.around(item.path);
+        let Some(kind) = item.kind else { return self.write_absent(item) };
+        if kind == Kind::File && around == Region::Host && self.facts.can_guard {
+            // A mounted file could not be renamed over, which is how programs save: the broker grants the name instead.
+            self.guarded.extend(item.path.parent().map(Path::to_owned));
+            return Ok(());
+        }
+        if around != Region::Writable {
+            self.open_up(item.path, kind, item.index, around)?;
+        }
+        self.regions.insert(item.path.to_owned(), Region::Writable);
+        Ok(())
+    }
+
+    /// A `write` rule for an absent path grants exactly its creation, which only the broker can do.
+    fn write_absent(&mut self, item: &Item<'a>) -> Result<(), Error> {
+        if item.rule.optional || built_in(item.rule) {
+            return Ok(());
+        }
+        if !self.facts.can_guard || !matches!(self.around(item.path), Region::Host | Region::Writable) {
+            return Err(absent(item.rule));
+        }
+        self.guarded.extend(item.path.parent().map(Path::to_owned));
+        Ok(())
+    }
+
+    /// Make a place writable, as far as mounts can do it: the whole of it where no stricter name is below, else each
+    /// directory in it for which that holds. The rest is guarded.
+    fn open_up(&mut self, path: &Path, kind: Kind, rule: usize, around: Region) -> Result<(), Error> {
+        let names = &self.facts.names;
+        if names.is_free(path) {
+            self.show(path, kind, view(path), rule);
+            return Ok(());
+        }
+        if names.judge(path).access != Access::Write {
+            return Ok(());
+        }
+        self.check_guard(path)?;
+        if around.is_ours() {
+            self.show(path, kind, View::Read, rule);
+        }
+        self.guarded.push(path.to_owned());
+        let facts = self.facts;
+        for child in facts.children.get(path).into_iter().flatten() {
+            self.open_up(&path.join(&child.name), Kind::Directory, rule, Region::Writable)?;
+        }
+        Ok(())
+    }
+
+    fn check_guard(&self, path: &Path) -> Result<(), Error> {
+        if self.facts.can_guard {
+            return Ok(());
+        }
+        let stricter = self.facts.names.all().iter().find(|rule| {
+            rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
+        });
+        let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
+        Err(Error::NoNotification {
+            access: rule.access,
+            path: literal(rule).to_owned(),
+            origin: rule.origin.clone(),
+        })
+    }
+
+    fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
+        let around = self.around(item.path);
+        match item.kind {
+            Some(Kind::Directory) => {}
+            Some(Kind::File) => return Err(not_directory(item.rule)),
+            None if around.is_ours() => {}
+            None if item.rule.optional || built_in(item.rule) => return Ok(()),
+            None => return Err(absent(item.rule)),
+        }
+        if around.is_ours() {
+            self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
+        }
+        self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
+        self.regions.insert(item.path.to_owned(), Region::Private);
+        Ok(())
+    }
+
+    fn show(&mut self, path: &Path, kind: Kind, view: View, rule: usize) {
+        if self.around(path).is_ours() {
+            self.ops.push(Op::Stub { path: path.to_owned(), kind });
+        }
+        self.ops.push(Op::Bind { path: path.to_owned(), view, rule });
+    }
+
+    fn finish(mut self, cwd: &Path, wanted: &[PathBuf]) -> Result<Layout, Error> {
+        let root = if self.regions[Path::new("/")] == Region::Frame { Root::Empty } else { Root::Host };
+        self.system_directories(root);
+        self.links();
+        self.wanted(wanted);
+        // Stable: at one place the mount point is made before anything is mounted there.
+        self.ops.sort_by(|a, b| a.path().cmp(b.path()));
+        self.check_cwd(cwd)?;
+        Ok(Layout { root, ops: self.ops, guarded: self.guarded, notes: self.notes })
+    }
+
+    /// `/dev`, the mount points of an empty root, and what ssh needs.
+    fn system_directories(&mut self, root: Root) {
+        if root == Root::Empty {
+            for path in ["/dev", "/proc"] {
+                self.ops.push(Op::Stub { path: path.into(), kind: Kind::Directory });
+            }
+        }
+        if self.within(Path::new("/dev")) == Region::Frame {
+            self.ops.push(Op::Dev { console: self.facts.terminal.clone() });
+        }
+        let config = Path::new("/etc/ssh/ssh_config.d");
+        let one_user = !self.facts.caller.can_map && self.facts.caller.uid != 0;
+        if one_user && !self.facts.ssh_config.is_empty() && self.within(config) == Region::Host {
+            self.ops.push(Op::Copy { path: config.to_owned(), files: self.facts.ssh_config.clone() });
+        }
+    }
+
+    /// Links on the way of a rule appear where their place is shown by nothing else.
+    fn links(&mut self) {
+        let mut seen = BTreeSet::new();
+        for link in self.facts.places.iter().flatten().flat_map(|place| &place.links) {
+            if self.around(&link.at).is_ours() && !self.regions.contains_key(&link.at) && seen.insert(&link.at) {
+                self.ops.push(Op::Link { path: link.at.clone(), target: link.target.clone() });
+            }
+        }
+    }
+
+    /// Directories that inherited variables name: below a private directory they must be made.
+    fn wanted(&mut self, wanted: &[PathBuf]) {
+        for path in wanted {
+            if self.within(path) == Region::Private && !self.regions.contains_key(path) {
+                self.ops.push(Op::Stub { path: path.clone(), kind: Kind::Directory });
+            }
+        }
+    }
+
+    fn check_cwd(&self, cwd: &Path) -> Result<(), Error> {
+        let below = |dir: &Path| self.regions.get(dir).copied();
+        let region = cwd.ancestors().find_map(below).unwrap_or(Region::Host);
+        let made = || self.ops.iter().any(|op| matches!(op, Op::Stub { .. }) && op.path().starts_with(cwd));
+        let visible = match region {
+            Region::Host | Region::Writable => true,
+            Region::Private | Region::Frame => below(cwd).is_some() || made(),
+            Region::Hidden => false,
+        };
+        if visible { Ok(()) } else { Err(Error::HiddenCwd(cwd.to_owned())) }
+    }
+}
+
+/// The hidden directories below which some rule still shows something.
+fn frames<'a>(items: &[Item<'a>]) -> BTreeSet<&'a Path> {
+    let hidden: BTreeSet<&Path> =
+        items.iter().filter(|item| item.rule.access == Access::Hide).map(|item| item.path).collect();
+    let shown = |item: &&Item<'a>| {
+        item.rule.access != Access::Hide && (item.kind.is_some() || item.rule.access == Access::Private)
+    };
+    // The nearest hidden directory above a shown item becomes a frame, and so does every one above that.
+    items
+        .iter()
+        .filter(shown)
+        .flat_map(|item| item.path.ancestors().skip(1).filter(|dir| hidden.contains(dir)))
+        .filter_map(|dir| hidden.get(dir).copied())
+        .collect()
+}
+
+/// Device nodes work only where a rule names them below `/dev`.
+fn view(path: &Path) -> View {
+    if path.starts_with("/dev") { View::Device } else { View::Write }
+}
+
+fn overlay(rule: &Rule) -> Error {
+    Error::Overlay { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
+}
+
+fn absent(rule: &Rule) -> Error {
+    Error::Absent { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
+}
+
+fn not_directory(rule: &Rule) -> Error {
+    Error::NotDirectory { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
+}
