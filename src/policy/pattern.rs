@@ -304,7 +304,10 @@ mod tests {
     #[test]
     fn bad_patterns_say_why() {
         for (text, expected) in [
-            ("a[b", "bad pattern `a[b`: unclosed character class; missing ']'; `/` cannot be inside braces or brackets"),
+            (
+                "a[b",
+                "bad pattern `a[b`: unclosed character class; missing ']'; `/` cannot be inside braces or brackets",
+            ),
             ("*/..", "`..` after a name is not resolved, the name may be a link: write the path that it leads to"),
             ("*/../x", "`..` after a name is not resolved, the name may be a link: write the path that it leads to"),
         ] {
