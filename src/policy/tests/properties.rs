@@ -152,7 +152,8 @@ fn access_at(rules: &Rules, path: &str) -> Access {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    // `PROPTEST_CASES` makes this a longer run.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn judgement_is_that_of_the_reference(written in consistent(any_rule())) {
