@@ -1,8 +1,8 @@
 //! Patterns of names: `*`, `?`, `[…]`, `{a,b}` within one name, `**` for any number of names.
 //!
-//! A pattern is matched name by name, so that one walk along a path answers whether the path matches, whether an ancestor
-//! does, and whether something below could. The set of places in the pattern that can be reached is one `u64`: no
-//! allocation, no backtracking.
+//! A pattern is matched name by name, so that one walk along a path answers whether the path matches, whether an
+//! ancestor does, and whether something below could. The set of places in the pattern that can be reached is one `u64`:
+//! no allocation, no backtracking.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

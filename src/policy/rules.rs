@@ -84,12 +84,13 @@ pub struct Judgement<'a> {
 
 /// The rules of every layer, as one answer for each path.
 ///
-/// The most specific rule wins: the one that names the longest part of the path. A rule with a plain path beats a pattern
-/// that matches equally much; among patterns a later layer beats an earlier one, then the stricter beats the other.
+/// The most specific rule wins: the one that names the longest part of the path. A rule with a plain path beats a
+/// pattern that matches equally much; among patterns a later layer beats an earlier one, then the stricter beats the
+/// other.
 ///
-/// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's own
-/// file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules give
-/// back (a project in `/tmp`) are the host's own again.
+/// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's
+/// own file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules
+/// give back (a project in `/tmp`) are the host's own again.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub(super) in_force: Vec<Rule>,
@@ -120,8 +121,8 @@ struct Walk {
     inner: Option<Match>,
     /// A read pattern could match below, and the path's last name is a part of it.
     names_part: bool,
-    /// A read pattern could match below. Also said of those that have no say here: a plain rule further down may give the
-    /// names below it back to them.
+    /// A read pattern could match below. Also said of those that have no say here: a plain rule further down may give
+    /// the names below it back to them.
     reaches_below: bool,
     /// The rank of the strictest access strictly below.
     below: u8,
@@ -195,9 +196,9 @@ impl Rules {
         )
     }
 
-    /// Lets a rule hold for another path too: a link on the way to its own, or where that leads. Where another rule stands
-    /// by its own name, the stricter of the two holds. Gives false, and adds nothing, where the path belongs to stockade's
-    /// own state and the rule would open it.
+    /// Lets a rule hold for another path too: a link on the way to its own, or where that leads. Where another rule
+    /// stands by its own name, the stricter of the two holds. Gives false, and adds nothing, where the path belongs to
+    /// stockade's own state and the rule would open it.
     pub fn add_name(&mut self, index: usize, path: PathBuf) -> bool {
         if self.state == Some(self.walk(&path).plain) && self.in_force[index].access != Access::Hide {
             return false;

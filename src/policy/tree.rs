@@ -21,12 +21,12 @@ pub(super) struct Tree {
     patterns: Vec<Vec<usize>>,
 }
 
-/// The children of a node by name. Compared byte by byte: a tree on a file system that folds case would need folded keys
-/// here, and nowhere else.
+/// The children of a node by name. Compared byte by byte: a tree on a file system that folds case would need folded
+/// keys here, and nowhere else.
 type Children = HashMap<Box<[u8]>, NodeId, BuildHasherDefault<Fnv>>;
 
-/// FNV-1a: on names of a few bytes several times as fast as the standard hash, which resists collisions that are chosen on
-/// purpose. The names in here are chosen by the one whose policy it is.
+/// FNV-1a: on names of a few bytes several times as fast as the standard hash, which resists collisions that are chosen
+/// on purpose. The names in here are chosen by the one whose policy it is.
 #[derive(Debug, Clone, Copy)]
 struct Fnv(u64);
 
