@@ -207,14 +207,9 @@ fn list_guarded(names: &Rules, dir: &Path, children: &mut BTreeMap<PathBuf, Vec<
 }
 
 fn directories(dir: &Path) -> Vec<Child> {
-    let listed = fs::openat2(
-        fs::CWD,
-        dir,
-        OFlags::RDONLY | OFlags::DIRECTORY,
-        fs::Mode::empty(),
-        fs::ResolveFlags::NO_SYMLINKS,
-    )
-    .and_then(fs::entries);
+    let listed =
+        fs::openat2(fs::CWD, dir, OFlags::RDONLY | OFlags::DIRECTORY, fs::Mode::empty(), fs::ResolveFlags::NO_SYMLINKS)
+            .and_then(fs::entries);
     // A directory that cannot be listed only loses an optimisation: the broker serves what lies in it.
     let mut found: Vec<_> = listed
         .unwrap_or_default()

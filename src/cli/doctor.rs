@@ -86,7 +86,8 @@ fn notification() -> Check {
         Ok("seccomp can ask a supervisor".into())
     } else {
         Err((
-            "seccomp user notification is not available: a stricter rule inside a writable place cannot be enforced".into(),
+            "seccomp user notification is not available: a stricter rule inside a writable place cannot be enforced"
+                .into(),
             Some("a kernel with CONFIG_SECCOMP_FILTER, and no outer sandbox that uses notification itself".into()),
         ))
     };
@@ -128,8 +129,7 @@ fn try_run(network: Network) -> Result<(), Error> {
     let state = session::locate(|name| std::env::var_os(name))?;
     let context = Context { home: "/".into(), cwd: "/".into(), project: "/".into(), state, ..Context::default() };
     let cwd = context.cwd.clone();
-    let sources =
-        Sources { context, network: Some((network, Origin::Flag("doctor".into()))), ..Sources::default() };
+    let sources = Sources { context, network: Some((network, Origin::Flag("doctor".into()))), ..Sources::default() };
     let policy = policy::load(&sources)?;
     let argv = vec![std::env::current_exe().map(OsString::from)?, "--version".into()];
     let facts = probe::facts(&policy)?;

@@ -8,16 +8,16 @@ use crate::{plan, policy, probe, session, sys};
 /// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error(transparent)]
-    Policy(#[from] policy::Error),
+    #[error("{0}")]
+    Policy(Box<policy::Error>),
     #[error("cannot look at this host")]
     Probe(#[from] probe::Error),
     #[error("cannot enforce the policy here")]
     Plan(#[from] plan::Error),
-    #[error(transparent)]
-    Session(#[from] session::Error),
-    #[error(transparent)]
-    Launch(#[from] Failure),
+    #[error("{0}")]
+    Session(Box<session::Error>),
+    #[error("{0}")]
+    Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
     #[error("the working directory does not exist any more")]
@@ -40,6 +40,24 @@ pub(super) enum Error {
     NoDescriptor { fd: u32, source: sys::Error },
     #[error("cannot write")]
     Output(#[from] std::io::Error),
+}
+
+impl From<policy::Error> for Error {
+    fn from(error: policy::Error) -> Self {
+        Self::Policy(Box::new(error))
+    }
+}
+
+impl From<session::Error> for Error {
+    fn from(error: session::Error) -> Self {
+        Self::Session(Box::new(error))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Launch(Box::new(failure))
+    }
 }
 
 impl Error {
@@ -75,11 +93,15 @@ impl Error {
     pub(super) fn causes(&self) -> Vec<String> {
         match self {
             Self::Launch(failure) => failure.causes.clone(),
-            error => {
-                let mut chain = crate::launch::chain(error);
-                chain.remove(0);
-                chain
-            }
+            Self::Policy(error) => below(&**error),
+            Self::Session(error) => below(&**error),
+            error => below(error),
         }
     }
+}
+
+fn below(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let mut chain = crate::launch::chain(error);
+    chain.remove(0);
+    chain
 }

@@ -12,6 +12,7 @@ use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Polic
 use crate::session::{self, Id};
 
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Options {
     /// Run in this session: its /tmp, /var/tmp and other private directories are kept between runs
     #[arg(long, value_name = "ID")]
@@ -248,7 +249,5 @@ fn project(cwd: &Path) -> PathBuf {
 
 fn config_file(context: &Context) -> PathBuf {
     let base = context.env.get(std::ffi::OsStr::new("XDG_CONFIG_HOME")).map(PathBuf::from);
-    base.filter(|base| base.is_absolute())
-        .unwrap_or_else(|| context.home.join(".config"))
-        .join("stockade/config.toml")
+    base.filter(|base| base.is_absolute()).unwrap_or_else(|| context.home.join(".config")).join("stockade/config.toml")
 }

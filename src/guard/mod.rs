@@ -1,11 +1,26 @@
 //! What lets a sandbox write where its mounts say no: the filter that asks, and the broker that answers.
+//!
+//! The launcher makes a [`filter::program`], installs it in the sandbox with [`crate::sys::seccomp`], and runs a
+//! [`Broker`] on a thread of the supervisor with the listener that comes back.
 
+mod act;
+mod broker;
 pub mod calls;
+pub mod decide;
+mod denial;
 pub mod filter;
+mod reply;
+mod resolve;
+mod task;
+
+pub use broker::{Broker, Error, NewDirectory, Setup};
+pub use denial::{Denial, Denials, Escaped};
 
 /// Can names be guarded here: does the kernel let a supervisor answer system calls?
 #[must_use]
 pub fn available() -> bool {
-    // The broker is not here yet; what would need it is refused.
-    false
+    BUILT && crate::sys::seccomp::can_notify()
 }
+
+/// The broker is not here yet; what would need it is refused.
+pub(crate) const BUILT: bool = false;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, Status, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Step, mounts};
+use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::mount::{NODEV, NOEXEC, NOSUID};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
@@ -91,16 +91,19 @@ fn open_files(setup: &Setup<'_>) -> Result<Files, Failure> {
             Source::Pass => None,
             Source::Pipe(end) => Some(clone(end)?),
             Source::SameAsOutput => files[1].as_ref().map(clone).transpose()?,
-            Source::Reopen { path, offset, file, otherwise } => match stdio::open_inside(path, *offset, *file) {
-                Some(opened) => Some(opened),
-                None => {
-                    at(Step::Stdio, message::send(&setup.control, &Report::NeedInput, &[]))?;
-                    Some(clone(otherwise)?)
-                }
-            },
+            Source::Reopen { path, offset, file, otherwise } => Some(match stdio::open_inside(path, *offset, *file) {
+                Some(opened) => opened,
+                None => ask_for_input(setup, otherwise)?,
+            }),
         };
     }
     Ok(files)
+}
+
+/// The file is not to be seen inside: it comes through a pipe.
+fn ask_for_input(setup: &Setup<'_>, pipe: &OwnedFd) -> Result<OwnedFd, Failure> {
+    at(Step::Stdio, message::send(&setup.control, &Report::NeedInput, &[]))?;
+    clone(pipe)
 }
 
 fn clone(fd: &OwnedFd) -> Result<OwnedFd, Failure> {
@@ -127,7 +130,12 @@ fn check_promises(plan: &Plan) -> Result<(), Failure> {
         fs::check_writable(path).map_err(|error| {
             let rule = plan.names.judge(path).rule;
             Failure::of(Step::CheckPromises, &error)
-                .about(format!("${variable} names {}, which is not writable: {} ({})", path.display(), rule.access, rule.origin))
+                .about(format!(
+                    "${variable} names {}, which is not writable: {} ({})",
+                    path.display(),
+                    rule.access,
+                    rule.origin
+                ))
                 .hinting(format!("allow it with a private or write rule, or set {variable} under [environment] set"))
         })?;
     }
@@ -207,14 +215,14 @@ fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
 fn exec(plan: &Plan) -> Errno {
     let argv = &plan.request.argv;
     let text = |part: &OsStr| CString::new(part.as_bytes()).ok();
-    let args: Vec<_> = argv.iter().filter_map(|arg| text(arg)).collect();
+    let words: Vec<_> = argv.iter().filter_map(|word| text(word)).collect();
     let env: Vec<_> = plan.environment.iter().filter_map(|(name, value)| variable(name, value)).collect();
     let mut errno = Errno::NOENT;
     for program in candidates(plan) {
-        match process::exec(program.as_os_str(), &args, &env) {
+        match process::exec(program.as_os_str(), &words, &env) {
             Errno::NOENT | Errno::NOTDIR => {}
             // No magic number: a shell script without a first line, as execvp takes it.
-            Errno::NOEXEC => errno = exec_script(&program, &args, &env),
+            Errno::NOEXEC => errno = exec_script(&program, &words, &env),
             other => errno = other,
         }
     }

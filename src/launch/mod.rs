@@ -58,7 +58,16 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
             drop(ours);
             let leases = lease.fds().collect();
             let traced = trace.is_some();
-            setup::run(&Setup { plan, private: &private, stdio: &stdio, control: theirs, supervisor, mask, leases, trace: traced })
+            setup::run(&Setup {
+                plan,
+                private: &private,
+                stdio: &stdio,
+                control: theirs,
+                supervisor,
+                mask,
+                leases,
+                trace: traced,
+            })
         }
         Forked::Parent(child) => {
             drop(theirs);
@@ -81,4 +90,3 @@ fn open_one(lease: &Lease, path: PathBuf) -> Result<PrivateDir, Failure> {
     let stat = fs::fstat(&fd).map_err(|error| Failure::of(Step::OpenPrivate, &error).about(path.display()))?;
     Ok(PrivateDir { path, host, file: stat.file })
 }
-

@@ -41,7 +41,8 @@ pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(S
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
-    mount::set_attributes(fs::CWD, Path::new("/"), true, attributes).map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
+    mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
+        .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
     builder.attach_all()
 }
@@ -95,7 +96,8 @@ impl Builder<'_> {
             Err(error) if self.is_served(path) && error.is(Errno::NOENT) => return Ok(None),
             cloned => cloned.map_err(about)?,
         };
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() }).map_err(about)?;
+        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
+            .map_err(about)?;
         Ok(Some(tree))
     }
 
@@ -375,7 +377,8 @@ pub(super) fn restrict_proc() -> Done<()> {
         };
         let tree = mount::clone_tree(&place, Path::new("")).map_err(failed)?;
         let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() }).map_err(failed)?;
+        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
+            .map_err(failed)?;
         mount::attach(&tree, &place).map_err(failed)?;
     }
     for name in ["kcore", "keys"] {

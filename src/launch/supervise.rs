@@ -57,7 +57,8 @@ impl Status {
 
 /// A pidfd of the process that started us.
 pub(super) fn caller() -> Result<OwnedFd, Failure> {
-    let gone = || Failure::because(Step::Fork, "--die-with-parent: the parent process is gone or in another pid namespace");
+    let gone =
+        || Failure::because(Step::Fork, "--die-with-parent: the parent process is gone or in another pid namespace");
     let parent = process::parent().ok_or_else(gone)?;
     let pidfd = process::pidfd(parent).map_err(|error| Failure::of(Step::Fork, &error))?;
     // The number could have been used again between the two calls; ours would then be another parent.
@@ -157,7 +158,8 @@ impl Running {
     }
 
     fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
-        let received = message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
+        let received =
+            message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
         let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
         match report {
             Report::Step(step) => self.note(step),
@@ -249,7 +251,9 @@ impl Running {
 }
 
 fn identity_map(extents: &[Extent]) -> String {
-    extents.iter().map(|extent| format!("{} {} {}\n", extent.first, extent.first, extent.count)).collect()
+    let lines: Vec<_> =
+        extents.iter().map(|extent| format!("{} {} {}\n", extent.first, extent.first, extent.count)).collect();
+    lines.concat()
 }
 
 fn lost() -> Failure {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::error::Problem;
 use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
 use crate::policy::{Access, Origin, Policy, Rule, Target};
 
@@ -49,13 +50,8 @@ fn check_links(facts: &Facts) -> Result<(), Error> {
         for link in &place.links {
             let judged = facts.names.judge(&link.at);
             if judged.access == Access::Write {
-                return Err(Error::PlantedLink {
-                    access: rule.access,
-                    path: literal(rule).to_owned(),
-                    origin: rule.origin.clone(),
-                    link: link.at.clone(),
-                    writable: judged.rule.origin.clone(),
-                });
+                let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
+                return Err(Error::of(rule, Problem::PlantedLink { link, writable }));
             }
         }
     }
@@ -71,7 +67,7 @@ fn note_hard_links(policy: &Policy, facts: &Facts, notes: &mut Vec<String>) -> R
             continue;
         }
         if policy.strict.value {
-            return Err(Error::HardLink { path: place.real.clone(), origin: rule.origin.clone() });
+            return Err(Error::of(rule, Problem::HardLink));
         }
         notes.push(format!(
             "{} ({}) has more hard links than one: it can be changed through another of its names, if that is writable",

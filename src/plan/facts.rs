@@ -72,7 +72,11 @@ pub struct Link {
 /// Is it there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    Present { kind: Kind, file: FileId, nlink: u32 },
+    Present {
+        kind: Kind,
+        file: FileId,
+        nlink: u32,
+    },
     Absent,
     /// The caller may not look, or the look-up failed.
     Unknown(Errno),

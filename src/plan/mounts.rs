@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
+use super::error::Problem;
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
 
@@ -83,12 +84,7 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
     if built_in(rule) || rule.optional || matches!(rule.access, Access::Hide | Access::Read) {
         return Ok(());
     }
-    Err(Error::Unknown {
-        access: rule.access,
-        path: literal(rule).to_owned(),
-        origin: rule.origin.clone(),
-        source: errno,
-    })
+    Err(Error::of(rule, Problem::Unknown(errno)))
 }
 
 struct Builder<'a> {
@@ -120,18 +116,14 @@ impl<'a> Builder<'a> {
 
     fn place(&mut self, item: &Item<'a>) -> Result<(), Error> {
         if item.path.starts_with("/proc") && !(item.rule.access == Access::Read && item.path == Path::new("/proc")) {
-            return Err(Error::Proc {
-                access: item.rule.access,
-                path: literal(item.rule).to_owned(),
-                origin: item.rule.origin.clone(),
-            });
+            return Err(Error::of(item.rule, Problem::Proc));
         }
         match item.rule.access {
             Access::Hide => self.hide(item),
             Access::Read => self.read(item),
             Access::Write => return self.write(item),
             Access::Private => return self.private(item),
-            Access::Overlay => return Err(overlay(item.rule)),
+            Access::Overlay => return Err(Error::of(item.rule, Problem::Overlay)),
         }
         Ok(())
     }
@@ -181,7 +173,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if !self.facts.can_guard || !matches!(self.around(item.path), Region::Host | Region::Writable) {
-            return Err(absent(item.rule));
+            return Err(Error::of(item.rule, Problem::Absent));
         }
         self.guarded.extend(item.path.parent().map(Path::to_owned));
         Ok(())
@@ -218,21 +210,17 @@ impl<'a> Builder<'a> {
             rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
-        Err(Error::NoNotification {
-            access: rule.access,
-            path: literal(rule).to_owned(),
-            origin: rule.origin.clone(),
-        })
+        Err(Error::of(rule, Problem::NoNotification))
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
         let around = self.around(item.path);
         match item.kind {
             Some(Kind::Directory) => {}
-            Some(Kind::File) => return Err(not_directory(item.rule)),
+            Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
             None if around.is_ours() => {}
             None if item.rule.optional || built_in(item.rule) => return Ok(()),
-            None => return Err(absent(item.rule)),
+            None => return Err(Error::of(item.rule, Problem::Absent)),
         }
         if around.is_ours() {
             self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
@@ -328,16 +316,4 @@ fn frames<'a>(items: &[Item<'a>]) -> BTreeSet<&'a Path> {
 /// Device nodes work only where a rule names them below `/dev`.
 fn view(path: &Path) -> View {
     if path.starts_with("/dev") { View::Device } else { View::Write }
-}
-
-fn overlay(rule: &Rule) -> Error {
-    Error::Overlay { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
-}
-
-fn absent(rule: &Rule) -> Error {
-    Error::Absent { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
-}
-
-fn not_directory(rule: &Rule) -> Error {
-    Error::NotDirectory { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
 }

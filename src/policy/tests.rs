@@ -162,7 +162,9 @@ mod layers {
         let (old, index) = &policy.rules.replaced()[0];
         assert_eq!((old.access, old.origin.to_string().as_str()), (Access::Write, "0.toml:2"));
         assert_eq!(policy.rules.all()[*index].origin.to_string(), "1.toml:2");
-        assert!(!policy.rules.judge(Path::new("/")).above_stricter || access(&policy, "/home/me/.claude") == Access::Hide);
+        assert!(
+            !policy.rules.judge(Path::new("/")).above_stricter || access(&policy, "/home/me/.claude") == Access::Hide
+        );
     }
 
     #[test]
@@ -333,7 +335,8 @@ mod patterns {
 
     #[test]
     fn a_later_layer_wins_then_the_stricter() {
-        let policy = with_files(&["[files]\nwrite = ['/w']\nread = ['/w/*.a', '/w/b*']", "[files]\nwrite = ['/w/b.*']"]);
+        let policy =
+            with_files(&["[files]\nwrite = ['/w']\nread = ['/w/*.a', '/w/b*']", "[files]\nwrite = ['/w/b.*']"]);
         let policy = policy.expect("a policy");
         assert_eq!(access(&policy, "/w/b.a"), Access::Write);
         let policy = with_flags(&[(Access::Write, "/w/a*"), (Access::Read, "/w/*a")]).expect("a policy");
@@ -342,7 +345,12 @@ mod patterns {
 
     #[test]
     fn patterns_end_at_what_is_not_the_hosts() {
-        let flags = [(Access::Write, "**/x"), (Access::Read, "**/keep"), (Access::Write, "/tmp/p"), (Access::Read, "~/.aws/*.pub")];
+        let flags = [
+            (Access::Write, "**/x"),
+            (Access::Read, "**/keep"),
+            (Access::Write, "/tmp/p"),
+            (Access::Read, "~/.aws/*.pub"),
+        ];
         let policy = with_flags(&flags).expect("a policy");
         assert_eq!(access(&policy, "/home/me/.ssh/x"), Access::Hide);
         assert_eq!(access(&policy, "/home/me/.aws/a.pub"), Access::Read);
@@ -351,9 +359,21 @@ mod patterns {
         assert!(!policy.rules.is_free(Path::new("/tmp/p")));
     }
 
+    /// Found by the properties: below the inner plain rule, the pattern from above has its say again.
+    #[test]
+    fn a_pattern_that_comes_back_further_down_keeps_a_directory_from_being_free() {
+        let flags =
+            [(Access::Overlay, "/a"), (Access::Write, "/a/*"), (Access::Write, "/a/a/a"), (Access::Read, "/**")];
+        let policy = with_flags(&flags).expect("a policy");
+        assert_eq!(access(&policy, "/a/a"), Access::Write);
+        assert_eq!(access(&policy, "/a/a/a/a"), Access::Read);
+        assert!(!policy.rules.is_free(Path::new("/a/a")));
+    }
+
     #[test]
     fn a_move_must_not_leave_a_pattern() {
-        let flags = [(Access::Write, "/p"), (Access::Write, "/q"), (Access::Read, "/p/**/x"), (Access::Read, "**/a/**/y")];
+        let flags =
+            [(Access::Write, "/p"), (Access::Write, "/q"), (Access::Read, "/p/**/x"), (Access::Read, "**/a/**/y")];
         let policy = with_flags(&flags).expect("a policy");
         let follow = |from, to| policy.rules.patterns_follow(Path::new(from), Path::new(to));
         assert!(follow("/p/one", "/p/two/one"));
@@ -430,7 +450,10 @@ mod messages {
                 "0.toml:2:9: `A=B` cannot be the name of an environment variable\n\
                  2 | set = { \"A=B\" = \"x\" }\n  |         ^",
             ),
-            ("strict = 1\n", "0.toml:1:10: invalid type: integer `1`, expected a boolean\n1 | strict = 1\n  |          ^"),
+            (
+                "strict = 1\n",
+                "0.toml:1:10: invalid type: integer `1`, expected a boolean\n1 | strict = 1\n  |          ^",
+            ),
             ("[files\n", "0.toml:1:7: unclosed table, expected `]`\n1 | [files\n  |       ^"),
         ] {
             assert_eq!(fault(text), expected, "{text}");

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::{PidfdFlags, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Errno, Error, Fd, Result};
+use super::{Errno, Error, Fd, Result, last_errno};
 
 pub use rustix::process::{Pid, Signal, WaitStatus};
 pub use rustix::thread::UnshareFlags;
@@ -25,7 +25,9 @@ pub fn fork() -> Result<Forked> {
     // SAFETY: the callers fork before they start any thread, so the child's copy of the process is consistent.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
-        pid => Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last())),
+        pid => {
+            Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
+        }
     }
 }
 
@@ -37,10 +39,6 @@ pub fn exit_now(status: i32) -> ! {
 
 fn failed(call: &'static str, args: &str, errno: Errno) -> Error {
     Error::new(call, format_args!("{args}"), errno)
-}
-
-fn last() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// `unshare(2)`. Only for namespaces and `CLONE_FS`; the descriptor table stays shared.
@@ -89,7 +87,7 @@ fn drop_bounding_set() -> Result<()> {
             continue;
         }
         // EINVAL: the kernel knows no capability of that number, so none above it either.
-        return match last() {
+        return match last_errno() {
             Errno::INVAL => Ok(()),
             errno => Err(Error::new("prctl", format_args!("PR_CAPBSET_DROP, {capability}"), errno)),
         };
@@ -187,7 +185,7 @@ pub fn duplicate_to(fd: impl AsFd, target: RawFd) -> Result<()> {
     let fd = fd.as_fd();
     // SAFETY: callers replace standard descriptors in a forked child, where nothing else owns the number.
     match unsafe { libc::dup2(fd.as_raw_fd(), target) } {
-        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last())),
+        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last_errno())),
         _ => Ok(()),
     }
 }
@@ -209,7 +207,7 @@ fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
     // the closed descriptors: it ends with _exit or exec.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last_fd, flags) } {
         0 => Ok(()),
-        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last())),
+        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last_errno())),
     }
 }
 
@@ -222,7 +220,7 @@ pub fn exec(program: &OsStr, argv: &[CString], env: &[CString]) -> Errno {
     let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: program and both lists are NUL-terminated and live until the call returns or the image is replaced.
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
-    last()
+    last_errno()
 }
 
 /// Become another user for good: supplementary groups, group, user (in that order; afterwards no capability is left).
@@ -230,15 +228,15 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     let args = || format!("uid {uid}, gid {gid}");
     // SAFETY: the list is as long as said.
     if unsafe { libc::setgroups(groups.len(), groups.as_ptr()) } != 0 {
-        return Err(failed("setgroups", &args(), last()));
+        return Err(failed("setgroups", &args(), last_errno()));
     }
     // SAFETY: plain numbers; libc applies the change to every thread.
     if unsafe { libc::setresgid(gid, gid, gid) } != 0 {
-        return Err(failed("setresgid", &args(), last()));
+        return Err(failed("setresgid", &args(), last_errno()));
     }
     // SAFETY: as above.
     if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
-        return Err(failed("setresuid", &args(), last()));
+        return Err(failed("setresuid", &args(), last_errno()));
     }
     Ok(())
 }

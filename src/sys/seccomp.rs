@@ -56,8 +56,6 @@ fn set_filter(program: &[Instruction], flags: libc::c_ulong) -> Result<RawFd> {
 pub fn can_notify() -> bool {
     let action: u32 = libc::SECCOMP_RET_USER_NOTIF;
     // SAFETY: the kernel reads one u32.
-    let got = unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action)
-    };
+    let got = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
     got == 0
 }

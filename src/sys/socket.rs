@@ -10,7 +10,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType,
 };
 
-use super::{Errno, Error, Fd, Result};
+use super::{Errno, Error, Fd, Result, last_errno};
 
 /// The longest message.
 pub const MAX_MESSAGE: usize = 65_536;
@@ -93,8 +93,7 @@ pub fn loopback_up() -> Result<()> {
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(libc::IFF_UP as i16);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
-        let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
-        return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), errno));
+        return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));
     }
     Ok(())
 }

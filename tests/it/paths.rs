@@ -43,7 +43,8 @@ fn hidden_files_and_directories_cannot_be_seen() {
     let sandbox = Sandbox::below(real_home());
     let dir = sandbox.file_beside("secrets/key", "secret").parent().unwrap().to_path_buf();
     let file = sandbox.file_beside("file", "secret");
-    let script = format!("cat {0} {1}/key; ls -A {1}; echo x > {0}; echo x > {1}/new; true", file.display(), dir.display());
+    let script =
+        format!("cat {0} {1}/key; ls -A {1}; echo x > {0}; echo x > {1}/new; true", file.display(), dir.display());
     let run = sandbox.run().hide(&dir).hide(&file);
     run.sh(&script).ok().prints("");
     assert_eq!(fs::read_to_string(&file).unwrap(), "secret");

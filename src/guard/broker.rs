@@ -1,0 +1,328 @@
+//! Answers the calls that a filter hands over: carries out what the rules permit, leaves the rest to the kernel.
+//!
+//! The kernel already says no to every write there, so the broker never has to deny: it fails to grant. What it looked at
+//! may change before the kernel looks again; that can turn a yes into a no, never a no into a yes.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use super::act::{self, Act};
+use super::calls::{Arch, Op, Table};
+use super::decide::{Cause, Change, Request, Verdict, Which, decide};
+use super::denial::{Denial, Denials};
+use super::reply::{OrContinue, Reply, Step};
+use super::resolve::{HostSpot, Spot};
+use super::task::{Opening, Task};
+use crate::policy::Rules;
+use crate::sys;
+use crate::sys::Errno;
+use crate::sys::notify::{Answer, Listener, Notification};
+
+/// `RENAME_EXCHANGE`
+const EXCHANGE: u32 = 2;
+
+/// Why a broker could not start, or stopped before the sandbox ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("prepare the broker")]
+    Prepare(#[source] sys::Error),
+    #[error("wait for a call of the sandbox")]
+    Receive(#[source] sys::Error),
+}
+
+/// Told of every directory that was made and below which nothing is protected, before its maker goes on.
+pub type NewDirectory = Box<dyn FnMut(&Path) + Send>;
+
+/// What a broker goes by.
+pub struct Setup {
+    /// All rules, known by all the names of what they speak of.
+    pub rules: Arc<Rules>,
+    /// The mounts (`STATX_MNT_ID`, as seen inside) that the launcher made read-only. Nothing is granted anywhere else: an
+    /// inner sandbox's own read-only mounts hold.
+    pub mounts: HashSet<u64>,
+    /// Where denials are noted.
+    pub denials: Arc<Mutex<Denials>>,
+    /// Directories that have another path inside than on the host: (inside, host). Rules speak of the path inside.
+    pub moved: Vec<(PathBuf, PathBuf)>,
+    pub new_directory: Option<NewDirectory>,
+}
+
+/// The broker of one sandbox. Runs on a thread of its own.
+pub struct Broker {
+    listener: Listener,
+    setup: Setup,
+    table: Table,
+}
+
+impl Broker {
+    /// A broker for the calls of `listener`.
+    ///
+    /// # Errors
+    /// If the kernel does not tell how long its notifications are.
+    pub fn new(listener: OwnedFd, setup: Setup) -> Result<Self, Error> {
+        let listener = Listener::new(listener).map_err(Error::Prepare)?;
+        Ok(Self { listener, setup, table: Table::new(Arch::HOST) })
+    }
+
+    /// Answer calls until the last filtered task is gone.
+    ///
+    /// Changes the calling thread for good: it loses its capabilities (a root supervisor would lend its own), and gets an
+    /// umask and working directory of its own.
+    ///
+    /// # Errors
+    /// If the thread cannot be changed that way, or the kernel hands out no more calls.
+    pub fn run(mut self) -> Result<(), Error> {
+        sys::process::drop_thread_capabilities().map_err(Error::Prepare)?;
+        sys::act::unshare_fs().map_err(Error::Prepare)?;
+        // Only faster: without it (before 6.6) the caller may wake on the other processor.
+        self.listener.wake_synchronously();
+        while let Some(notification) = self.listener.next().map_err(Error::Receive)? {
+            self.answer(&notification);
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, notification: &Notification) {
+        let reply = self.carry_out(notification).unwrap_or_else(|reply| reply);
+        let answer = match reply {
+            Reply::Continue => Answer::Continue,
+            Reply::Done(value) => Answer::Value(value),
+            Reply::Errno(errno) => Answer::Errno(errno),
+            Reply::Gone => return,
+        };
+        // Only ever fails because the caller is gone.
+        let _ = self.listener.answer(notification.id, answer);
+    }
+
+    fn carry_out(&mut self, notification: &Notification) -> Step<Reply> {
+        let call = self.table.get(notification.nr).ok_or(Reply::Continue)?;
+        let task = Task::new(call, notification);
+        task.check_flags()?;
+        match call.op {
+            Op::Open | Op::OpenHow | Op::Creat => self.open(&task),
+            Op::Link => self.link(&task),
+            Op::Rename => self.rename(&task),
+            _ => self.change(&task),
+        }
+    }
+
+    /// Calls on one name.
+    fn change(&mut self, task: &Task) -> Step<Reply> {
+        let spot = task.first()?;
+        self.check_mount(&spot)?;
+        let act = task.act()?;
+        let path = spot.path()?;
+        if let Err(denied) = self.judge(act.change(), &path, None) {
+            let exists = || spot.existing().is_some();
+            // Nobody is told of what would have failed anyway.
+            if !act.is_idle(!matches!(act, Act::Access { .. }) && exists()) {
+                self.note(task, act.verb(), &path, None, denied);
+            }
+            return Err(Reply::Continue);
+        }
+        check_descriptor(task)?;
+        let host = spot.on_host(&self.host_path(&path))?;
+        if act.creates() {
+            use_umask(task)?;
+        }
+        self.check_valid(task)?;
+        act.perform(&host, task.caller)?;
+        if let Act::Mkdir { .. } = act {
+            self.tell_of_directory(&path);
+        }
+        Ok(Reply::Done(0))
+    }
+
+    fn open(&mut self, task: &Task) -> Step<Reply> {
+        let opening = task.opening()?;
+        let spot = task.opened(&opening)?;
+        self.check_mount(&spot)?;
+        let path = spot.path()?;
+        if let Err(denied) = self.judge(Change::Content, &path, None) {
+            self.note_open(task, &opening, &spot, &path, denied);
+            return Err(Reply::Continue);
+        }
+        let file = if opening.is_nameless() {
+            let dir = spot.directory_on_host(&self.host_path(&path))?;
+            use_umask(task)?;
+            self.check_valid(task)?;
+            act::open_nameless(dir.as_fd(), &opening)?
+        } else {
+            let host = spot.on_host(&self.host_path(&path))?;
+            self.check_valid(task)?;
+            act::open(&host, &opening, || use_umask(task).and_then(|()| self.check_valid(task)))?
+        };
+        self.hand_over(task, file, &opening)
+    }
+
+    /// Our own copy is closed before the caller goes on: a file that is open for writing somewhere cannot be executed, and
+    /// a lock is held as long as any copy is open.
+    fn hand_over(&self, task: &Task, file: OwnedFd, opening: &Opening) -> Step<Reply> {
+        let close_on_exec = opening.flags.contains(sys::fs::OFlags::CLOEXEC);
+        match self.listener.add_fd(task.id, file.as_fd(), close_on_exec) {
+            Ok(number) => Ok(Reply::Done(number.into())),
+            Err(Errno::NOENT | Errno::SRCH) => Err(Reply::Gone),
+            Err(errno) => Err(Reply::Errno(errno)),
+        }
+    }
+
+    fn link(&mut self, task: &Task) -> Step<Reply> {
+        let (from, to) = (task.first()?, task.second()?);
+        if from.is_direct() && from.stat.nlink == 0 {
+            return self.link_nameless(task, &from, &to);
+        }
+        self.check_mounts(&from, &to)?;
+        let (old, new) = (from.path()?, to.path()?);
+        self.judge_two(task, Change::Link, (&from, &old), (&to, &new))?;
+        let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
+        self.check_valid(task)?;
+        if from.file.is_some() {
+            let (file, _) = act::open_existing(&from)?;
+            sys::act::link_file(file.as_fd(), to.dir.as_fd(), &to.name)?;
+        } else {
+            sys::act::link(from.dir.as_fd(), &from.name, to.dir.as_fd(), &to.name)?;
+        }
+        Ok(Reply::Done(0))
+    }
+
+    /// Give a file that was made without a name (`O_TMPFILE`) one. The kernel gives none to files that have lost theirs.
+    fn link_nameless(&mut self, task: &Task, from: &Spot, to: &Spot) -> Step<Reply> {
+        self.check_mount(to)?;
+        let new = to.path()?;
+        if let Err(denied) = self.judge(Change::Make, &new, None) {
+            self.note(task, "create", &new, None, denied);
+            return Err(Reply::Continue);
+        }
+        let host = to.on_host(&self.host_path(&new))?;
+        self.check_valid(task)?;
+        sys::act::link_file(from.seen(), host.dir.as_fd(), &host.name)?;
+        Ok(Reply::Done(0))
+    }
+
+    fn rename(&mut self, task: &Task) -> Step<Reply> {
+        let (from, to) = (task.first()?, task.second()?);
+        self.check_mounts(&from, &to)?;
+        let (old, new) = (from.path()?, to.path()?);
+        let is_dir = |spot: &Spot| spot.existing().is_some_and(|stat| stat.is_dir());
+        let change = if task.flags() & EXCHANGE == 0 {
+            Change::Rename { directory: is_dir(&from) }
+        } else {
+            Change::Exchange { directory: is_dir(&from) || is_dir(&to) }
+        };
+        self.judge_two(task, change, (&from, &old), (&to, &new))?;
+        let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
+        self.check_valid(task)?;
+        sys::act::rename(from.dir.as_fd(), &from.name, to.dir.as_fd(), &to.name, task.flags())?;
+        Ok(Reply::Done(0))
+    }
+
+    fn both_on_host(&self, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<(HostSpot, HostSpot)> {
+        Ok((from.0.on_host(&self.host_path(from.1))?, to.0.on_host(&self.host_path(to.1))?))
+    }
+
+    /// Is it on a mount that the launcher made read-only?
+    fn check_mount(&self, spot: &Spot) -> Step<()> {
+        if self.setup.mounts.contains(&spot.stat.mount) { Ok(()) } else { Err(Reply::Continue) }
+    }
+
+    /// Calls on two names are the kernel's where both are on one mount that is none of ours. Between two mounts the kernel
+    /// refuses them; on the host it is one mount, and what the caller can write anyway it may also exchange with there.
+    fn check_mounts(&self, from: &Spot, to: &Spot) -> Step<()> {
+        let ours = |spot: &Spot| self.setup.mounts.contains(&spot.stat.mount);
+        if from.stat.mount == to.stat.mount {
+            return if ours(from) { Ok(()) } else { Err(Reply::Continue) };
+        }
+        let open = |spot: &Spot| ours(spot) || !sys::act::is_read_only(spot.seen());
+        if open(from) && open(to) { Ok(()) } else { Err(Reply::Continue) }
+    }
+
+    /// The verdict on real paths; `Err` is a denial.
+    fn judge(&self, change: Change, path: &Path, second: Option<&Path>) -> Result<(), (usize, Which, Cause)> {
+        match decide(&self.setup.rules, &Request { change, path, second }) {
+            Verdict::Grant => Ok(()),
+            Verdict::Deny { rule, which, cause } => Err((rule, which, cause)),
+        }
+    }
+
+    fn judge_two(&self, task: &Task, change: Change, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<()> {
+        self.judge(change, from.1, Some(to.1)).map_err(|denied| {
+            let verb = if change == Change::Link { "link" } else { "rename" };
+            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say.
+            let idle = from.0.existing().is_none() || (change == Change::Link && to.0.existing().is_some());
+            if !idle {
+                let (path, other) = if denied.1 == Which::First { (from.1, to.1) } else { (to.1, from.1) };
+                self.note(task, verb, path, Some(other), denied);
+            }
+            Reply::Continue
+        })
+    }
+
+    fn note_open(&self, task: &Task, opening: &Opening, spot: &Spot, path: &Path, denied: (usize, Which, Cause)) {
+        let exists = spot.existing().is_some();
+        let idle = match exists {
+            true => opening.is_exclusive() || !(opening.writes() || opening.is_nameless()),
+            false => !opening.creates(),
+        };
+        if !idle {
+            self.note(task, if exists { "write" } else { "create" }, path, None, denied);
+        }
+    }
+
+    fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: (usize, Which, Cause)) {
+        let (index, _, cause) = denied;
+        let rule = &self.setup.rules.all()[index];
+        let mut denials = self.setup.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        denials.record(verb, path, || Denial {
+            call: task.call.name,
+            verb,
+            path: path.to_path_buf(),
+            other: other.map(Path::to_path_buf),
+            cause,
+            rule: index,
+            origin: rule.origin.clone(),
+            reason: rule.reason.clone(),
+            pid: task.caller.tid(),
+            comm: task.caller.comm().unwrap_or_default(),
+            time: SystemTime::now(),
+            count: 1,
+        });
+    }
+
+    /// The last look before acting: a caller that was killed must not get anything done under its number's next owner.
+    fn check_valid(&self, task: &Task) -> Step<()> {
+        if self.listener.is_valid(task.id) { Ok(()) } else { Err(Reply::Gone) }
+    }
+
+    /// Where the host has what lies at `path` inside.
+    fn host_path<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, Path> {
+        let host = |(inside, host): &(PathBuf, PathBuf)| Some(host.join(path.strip_prefix(inside).ok()?));
+        match self.setup.moved.iter().find_map(host) {
+            Some(path) => path.into(),
+            None => path.into(),
+        }
+    }
+
+    fn tell_of_directory(&mut self, path: &Path) {
+        if let Some(tell) = &mut self.setup.new_directory
+            && self.setup.rules.is_free(path)
+        {
+            tell(path);
+        }
+    }
+}
+
+/// Descriptor calls take no descriptor that was opened with `O_PATH`; what is left of it here would not tell.
+fn check_descriptor(task: &Task) -> Step<()> {
+    let Some(number) = task.open_descriptor() else { return Ok(()) };
+    let fd = task.caller.take_fd(number).or_continue()?;
+    if sys::act::is_path_only(fd.as_fd()).or_continue()? { Err(Reply::Errno(Errno::BADF)) } else { Ok(()) }
+}
+
+/// Let the kernel apply the caller's umask: masking the mode would be wrong where the directory has a default ACL.
+fn use_umask(task: &Task) -> Step<()> {
+    sys::act::set_umask(task.caller.status().or_continue()?.umask);
+    Ok(())
+}
