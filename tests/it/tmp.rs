@@ -109,7 +109,7 @@ fn host_tmp_may_be_a_link() {
     if !need("userns") {
         return;
     }
-    let sandbox = Sandbox::below(crate::support::real_home());
+    let (sandbox, _) = Sandbox::below(crate::support::real_home()).own_binary();
     let marker = sandbox.file_beside("elsewhere/host", "x");
     // A root directory in which /tmp is a link, made of the host's own directories.
     let script = "set -e; mkdir root; mount -t tmpfs t root; cd root; mkdir -p proc dev etc usr var/lib
