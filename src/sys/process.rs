@@ -120,7 +120,8 @@ pub fn pid_of(pidfd: impl AsFd) -> Option<Pid> {
     use std::os::fd::AsRawFd;
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
+    // -1 for a process that has ended.
+    Pid::from_raw(line.trim().parse().ok().filter(|pid| *pid > 0)?)
 }
 
 /// `kill(2)`
