@@ -12,9 +12,8 @@ use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
 use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
 use crate::plan::{Plan, ProcView};
-use crate::sys::mount::{NODEV, NOEXEC, NOSUID};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
-use crate::sys::{self, Errno, fs, mount, signal, socket};
+use crate::sys::{self, Errno, fs, signal, socket};
 
 /// The whole life of pid 1. Never returns.
 pub(super) fn run(setup: &Setup<'_>, parent: &OwnedFd) -> ! {
@@ -58,18 +57,17 @@ fn show_proc(setup: &Setup<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     setup.trace(Step::MountProc);
-    let place = at(Step::MountProc, fs::open_place(Path::new("/proc")))?;
-    let proc = at(Step::MountProc, mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC))?;
-    at(Step::MountProc, mount::attach(&proc, &place))?;
+    let masks = mounts::show_proc()?;
     setup.trace(Step::LimitNamespaces);
-    if !setup.plan.request.nested_userns {
-        forbid_user_namespaces()?;
-    }
-    if process::user().0 == 0 { mounts::restrict_proc() } else { Ok(()) }
+    limit_namespaces(setup.plan)?;
+    masks.as_ref().map_or(Ok(()), mounts::restrict_proc)
 }
 
 /// The limit counts in our own user namespace, so the number 0 forbids every further one (`namespaces(7)`).
-pub(super) fn forbid_user_namespaces() -> Result<(), Failure> {
+pub(super) fn limit_namespaces(plan: &Plan) -> Result<(), Failure> {
+    if plan.request.nested_userns {
+        return Ok(());
+    }
     let path = "/proc/sys/user/max_user_namespaces";
     std::fs::write(path, "0").map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);

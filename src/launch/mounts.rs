@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, Step};
 use crate::plan::{Kind, Op, Plan, Root, View};
-use crate::sys::fs::{self, FileId, Mode, OFlags, ResolveFlags};
+use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::{self, Errno};
 
@@ -183,18 +183,11 @@ impl Builder<'_> {
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
         let place = target(root, path)?;
-        let name = match kind {
-            Kind::Directory => "directory",
-            Kind::File => "file",
+        let masks = match &self.masks {
+            Some(masks) => masks,
+            None => self.masks.insert(masks(&target(root, Path::new("/proc"))?)?),
         };
-        if self.masks.is_none() {
-            self.masks = Some(masks(root)?);
-        }
-        let Some(masks) = &self.masks else { return Ok(()) };
-        let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        let tree = mount::clone_tree(masks, Path::new(name)).map_err(attaching(path))?;
-        mount::set_attributes(&tree, Path::new(""), false, Attributes { set, ..Attributes::default() })
-            .map_err(attaching(path))?;
+        let tree = mask(masks, kind).map_err(attaching(path))?;
         mount::attach(&tree, &place).map_err(attaching(path))
     }
 
@@ -278,15 +271,27 @@ fn attach_in(dir: &OwnedFd, name: &str, tree: &OwnedFd) -> Done<()> {
     mount::attach(tree, &place).map_err(attaching(path))
 }
 
-/// A tmpfs with an empty directory and an empty file that nobody may open. It lies below the minimal `/dev`, where nothing
-/// can reach it, because only what is attached can be cloned (before Linux 6.15).
-fn masks(root: &OwnedFd) -> Done<OwnedFd> {
-    let path = Path::new("/dev");
+/// A tmpfs with an empty directory and an empty file that nobody may open. It is attached at a place that something else
+/// is about to cover, where nothing can reach it, because only what is attached can be cloned (before Linux 6.15).
+fn masks(place: &OwnedFd) -> Done<OwnedFd> {
+    let failed = |error| Failure::of(Step::Attach, &error).about("what hidden places show");
     let masks = tmpfs("0700", "64k")?;
-    fs::mkdir_at(&masks, Path::new("directory"), 0).map_err(attaching(path))?;
-    fs::create_at(&masks, Path::new("file"), 0).map_err(attaching(path))?;
-    mount::attach(&masks, &target(root, path)?).map_err(attaching(path))?;
+    fs::mkdir_at(&masks, Path::new("directory"), 0).map_err(failed)?;
+    fs::create_at(&masks, Path::new("file"), 0).map_err(failed)?;
+    mount::attach(&masks, place).map_err(failed)?;
     Ok(masks)
+}
+
+/// A mount of one of the two, to be attached over something.
+fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
+    let name = match kind {
+        Kind::Directory => "directory",
+        Kind::File => "file",
+    };
+    let tree = mount::clone_tree(masks, Path::new(name))?;
+    let set = RDONLY | NOSUID | NODEV | NOEXEC;
+    mount::set_attributes(&tree, Path::new(""), false, Attributes { set, ..Attributes::default() })?;
+    Ok(tree)
 }
 
 /// A path as seen from the root's descriptor.
@@ -366,26 +371,42 @@ fn link(root: &OwnedFd, path: &Path, target: &Path) -> Done<()> {
     }
 }
 
-/// Bind a directory of `/proc` on itself read-only, or mask a file of it, in the namespaces of pid 1.
-pub(super) fn restrict_proc() -> Done<()> {
+/// A new procfs on `/proc`. Where user 0 exists inside, it gives what [`restrict_proc`] needs.
+pub(super) fn show_proc() -> Done<Option<OwnedFd>> {
     let failed = |error: sys::Error| Failure::of(Step::MountProc, &error);
+    let place = fs::open_place(Path::new("/proc")).map_err(failed)?;
+    let root = crate::sys::process::user().0 == 0;
+    let masks = if root { Some(masks(&place)?) } else { None };
+    let proc = mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC).map_err(failed)?;
+    mount::attach(&proc, &place).map_err(failed)?;
+    Ok(masks)
+}
+
+/// What root may write even without any capability (`core_pattern` is host root) becomes read-only, memory and keys are
+/// masked.
+pub(super) fn restrict_proc(masks: &OwnedFd) -> Done<()> {
+    restrict(masks).map_err(|error| Failure::of(Step::MountProc, &error))
+}
+
+fn restrict(masks: &OwnedFd) -> sys::Result<()> {
     for name in ["sys", "irq", "bus", "fs", "acpi", "scsi", "sysrq-trigger"] {
-        let path = Path::new("/proc").join(name);
-        let place = match fs::open_place(&path) {
-            Err(error) if error.is(Errno::NOENT) => continue,
-            opened => opened.map_err(failed)?,
-        };
-        let tree = mount::clone_tree(&place, Path::new("")).map_err(failed)?;
+        let Some(place) = open_in_proc(name)? else { continue };
+        let tree = mount::clone_tree(&place, Path::new(""))?;
         let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
-            .map_err(failed)?;
-        mount::attach(&tree, &place).map_err(failed)?;
+        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })?;
+        mount::attach(&tree, &place)?;
     }
     for name in ["kcore", "keys"] {
-        let Ok(place) = fs::open_place(&Path::new("/proc").join(name)) else { continue };
-        let null = fs::openat2(fs::CWD, Path::new("/dev/null"), OFlags::PATH, Mode::empty(), ResolveFlags::empty());
-        let tree = null.and_then(|null| mount::clone_tree(&null, Path::new(""))).map_err(failed)?;
-        mount::attach(&tree, &place).map_err(failed)?;
+        let Some(place) = open_in_proc(name)? else { continue };
+        mount::attach(mask(masks, Kind::File)?, &place)?;
     }
     Ok(())
+}
+
+/// A place in `/proc`; `None` where this kernel has it not.
+fn open_in_proc(name: &str) -> sys::Result<Option<OwnedFd>> {
+    match fs::open_place(&Path::new("/proc").join(name)) {
+        Err(error) if error.is(Errno::NOENT) => Ok(None),
+        opened => opened.map(Some),
+    }
 }

@@ -9,7 +9,7 @@ use super::message::{self, Order, Report};
 use super::mounts::{self, PrivateDir};
 use super::stdio::Stdio;
 use super::{Failure, STATUS_FAILED, Step, init};
-use crate::plan::{Identity, Plan};
+use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
 use crate::sys::mount::Attributes;
 use crate::sys::process::{self, Forked, Pid, UnshareFlags};
@@ -72,6 +72,11 @@ fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
     setup.trace(Step::PrivatePropagation);
     let private = Attributes { propagation: mount::PRIVATE, ..Attributes::default() };
     at(Step::PrivatePropagation, mount::set_attributes(fs::CWD, Path::new("/"), true, private))?;
+    if setup.plan.request.proc == ProcView::Host {
+        // Pid 1 will have no /proc in which it may write.
+        setup.trace(Step::LimitNamespaces);
+        init::limit_namespaces(setup.plan)?;
+    }
     mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
     if setup.plan.network == Network::None {
         setup.trace(Step::Loopback);
@@ -125,7 +130,6 @@ fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
     match at(Step::ForkInit, process::fork())? {
         Forked::Child => init::run(setup, &ourselves),
         Forked::Parent(init) => {
-            // Dropped after the sweep below it would be a second close of its number.
             drop(ourselves);
             let mut keep = setup.leases.clone();
             keep.push(setup.control.as_fd());

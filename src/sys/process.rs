@@ -115,13 +115,13 @@ pub fn signal_pidfd(pidfd: impl AsFd, signal: Signal) -> Result<()> {
         .map_err(|errno| Error::new("pidfd_send_signal", format_args!("{}, {signal:?}", Fd(pidfd)), errno))
 }
 
-/// The process that a pidfd stands for, as numbered in our own pid namespace (`/proc/self/fdinfo`). `None` when it has
-/// gone (the kernel says -1, and `kill(-1)` is everybody) or lives in another namespace (0).
+/// The process that a pidfd stands for, as numbered in our own pid namespace (`/proc/self/fdinfo`).
 pub fn pid_of(pidfd: impl AsFd) -> Option<Pid> {
     use std::os::fd::AsRawFd;
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    line.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
+    // -1 for a process that has ended.
+    Pid::from_raw(line.trim().parse().ok().filter(|pid| *pid > 0)?)
 }
 
 /// `kill(2)`
