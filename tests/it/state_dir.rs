@@ -103,7 +103,7 @@ fn no_space_no_inodes_and_a_read_only_disk_are_named() {
     if !need("userns") {
         return;
     }
-    let inodes = "i=0; while : > f$i; do i=$((i+1)); done 2>/dev/null";
+    let inodes = "i=0; while touch f$i; do i=$((i+1)); done 2>/dev/null";
     let space = "cat /dev/zero > filler 2>/dev/null";
     let read_only = "mount -o remount,ro $STOCKADE_STATE";
     for (options, fill, cause) in [
