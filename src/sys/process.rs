@@ -26,7 +26,9 @@ pub fn fork() -> Result<Forked> {
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
         pid => {
-            Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
+            // `from_raw` asserts that a number is none of kill's special ones.
+            let child = if pid > 0 { Pid::from_raw(pid) } else { None };
+            child.map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
         }
     }
 }
