@@ -83,7 +83,11 @@ impl Owner {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn of(pid: u32) -> Result<Option<Self>> {
-        let Here { boot_id, pid_ns } = Here::find()?;
+        Self::in_namespace(&Here::find()?, pid)
+    }
+
+    pub(super) fn in_namespace(here: &Here, pid: u32) -> Result<Option<Self>> {
+        let Here { boot_id, pid_ns } = here.clone();
         let start_time = host::start_time(pid).map_err(Error::Host)?;
         Ok(start_time.map(|start_time| Self { pid, start_time, boot_id, pid_ns }))
     }

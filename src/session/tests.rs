@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
-use crate::sys::attr;
+use crate::sys::{Errno, attr};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const ALL: Reap = Reap { scope: Scope::All, idle: HOUR, dry_run: false, within: None };
@@ -110,7 +111,7 @@ fn an_anonymous_session_goes_with_its_lease() {
     let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
     fs::create_dir_all(tmp.join("a/b")).unwrap();
     let run = lease.run_record("true").unwrap();
-    fs::create_dir_all(run.path().join("overlay/work")).unwrap();
+    fs::create_dir_all(run.dir().unwrap().1.join("overlay/work")).unwrap();
     drop(run);
     assert_eq!(names(lease.path().join("runs")), [""; 0]);
     assert!(lease.end().unwrap().is_empty());
@@ -118,10 +119,23 @@ fn an_anonymous_session_goes_with_its_lease() {
 }
 
 #[test]
+fn a_run_with_its_own_session_is_named_without_a_record() {
+    let Fixture { store, _temp } = fixture();
+    let lease = store.anonymous().unwrap();
+    let error = store.end(lease.id(), End::Refuse).unwrap_err();
+    assert!(error.to_string().ends_with(&format!(" is in use by process {}", std::process::id())), "{error}");
+    assert_eq!(store.find(lease.id()).unwrap().unwrap().runs.len(), 1);
+    lease.end().unwrap();
+}
+
+#[test]
 fn a_killed_run_leaves_nothing_after_the_next_reap() {
     let Fixture { store, _temp } = fixture();
     let lease = store.anonymous().unwrap();
-    std::mem::forget(lease.run_record("true").unwrap());
+    let mut run = lease.run_record("true").unwrap();
+    run.dir().unwrap();
+    run.disown();
+    drop(run);
     lease.private(Path::new("/tmp")).unwrap();
     fs::create_dir(store.path().join("sessions/.new-0")).unwrap();
     fs::create_dir_all(store.path().join("sessions/.new-1/private")).unwrap();
@@ -203,7 +217,7 @@ fn opening_takes_a_session_into_this_boot_and_to_a_new_owner() {
     assert_eq!(lease.record().readable().unwrap().owner, owner);
     drop(lease);
     assert_eq!(store.find(&id("s")).unwrap().unwrap().record.readable().unwrap().owner, owner);
-    assert_eq!(names(store.session_path(&id("s"))), ["lease", "private", "record.json", "runs"]);
+    assert_eq!(names(store.session_path(&id("s"))), ["lease", "private", "record.json"]);
 }
 
 #[test]
@@ -278,7 +292,7 @@ fn run_elsewhere(store: &Store, session: &str, script: &str) -> std::process::Ch
 }
 
 fn supervise(run: &RunRecord, supervisor: &Owner) {
-    let path = run.path().join("record.json");
+    let path = run.path();
     let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     json["supervisor"] = serde_json::to_value(supervisor).unwrap();
     fs::write(path, json.to_string()).unwrap();
@@ -313,7 +327,6 @@ fn a_session_is_ended_by_force() {
     let waits = std::thread::spawn(move || (soft.wait().unwrap(), hard.wait().unwrap()));
     let ended = store.end(&id("s"), End::Kill).unwrap();
     assert_eq!(ended.signalled.len(), 2);
-    use std::os::unix::process::ExitStatusExt;
     let (soft, hard) = waits.join().unwrap();
     assert_eq!((soft.signal(), hard.signal()), (Some(15), Some(9)));
     nothing_left(&store);
@@ -323,15 +336,18 @@ fn a_session_is_ended_by_force() {
 fn a_forked_child_keeps_the_lease() {
     let Fixture { store, _temp } = fixture();
     let mut child = run_elsewhere(&store, "s", "exec sleep 60");
+    let runs = store.session_path(&id("s")).join("runs");
+    let run = names(runs.clone())[0].replace(".json", "");
+    fs::create_dir_all(runs.join(run).join("overlay/upper")).unwrap();
     store.session(&id("s"), &Want { owner: Some(gone()), ..Want::default() }).unwrap();
     assert!(store.reap(ALL).unwrap().sessions.is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
     // What the killed run left goes although the session stays.
     store.session(&id("s"), &Want { owner: Owner::of(std::process::id()).unwrap(), ..Want::default() }).unwrap();
-    assert_eq!(names(store.session_path(&id("s")).join("runs")).len(), 1);
+    assert_eq!(names(runs.clone()).len(), 2);
     assert!(store.reap(ALL).unwrap().sessions.is_empty());
-    assert_eq!(names(store.session_path(&id("s")).join("runs")).len(), 0);
+    assert_eq!(names(runs).len(), 0);
 }
 
 #[test]
@@ -400,7 +416,7 @@ fn no_live_lease_loses_a_file() {
                     let file = tmp.join(format!("f{n}"));
                     fs::write(&file, "x").unwrap();
                     let run = lease.run_record("x").unwrap();
-                    assert!(run.path().join("record.json").exists());
+                    assert!(run.path().exists());
                     std::thread::yield_now();
                     assert!(file.exists(), "a live session lost its file");
                     assert_eq!(
@@ -408,6 +424,8 @@ fn no_live_lease_loses_a_file() {
                         crate::sys::fs::fstat(lease.dir()).unwrap().file.ino
                     );
                     fs::remove_file(file).unwrap();
+                    drop((run, lease));
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             });
         }
@@ -433,7 +451,7 @@ fn no_live_lease_loses_a_file() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(ended.load(Ordering::Relaxed) > 20, "{opened:?} {ended:?}");
+    assert!(ended.load(Ordering::Relaxed) > 5, "{opened:?} {ended:?}");
     store.reap(ALL).unwrap();
     nothing_left(&store);
 }
@@ -441,7 +459,6 @@ fn no_live_lease_loses_a_file() {
 #[test]
 fn a_full_or_read_only_disk_is_named() {
     let error = |errno| Error::call("create", "/s", crate::sys::Error::new("mkdirat", format_args!("x"), errno));
-    use crate::sys::Errno;
     assert!(error(Errno::NOSPC).hint().unwrap().contains("df -i"));
     assert!(error(Errno::ROFS).hint().unwrap().contains("read-only"));
     assert!(error(Errno::ACCESS).hint().is_some());
