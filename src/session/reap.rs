@@ -248,6 +248,8 @@ impl Reaping<'_> {
         match self.take_half_made(place) {
             Ok(true) => self.done.leftovers += 1,
             Ok(false) => {}
+            // Its maker, who was too late for the name, has removed it himself.
+            Err(error) if error.is(Errno::NOENT) => {}
             Err(error) => self.left(place, error),
         }
     }

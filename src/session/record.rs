@@ -251,6 +251,7 @@ mod tests {
 
     #[test]
     fn a_zombie_owns_nothing() {
+        let _alone = super::super::tests::alone();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let owner = Owner::of(child.id()).unwrap().unwrap();
         let here = Here::find().unwrap();

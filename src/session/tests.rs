@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
@@ -15,14 +16,22 @@ use crate::sys::{Errno, attr};
 const HOUR: Duration = Duration::from_secs(3600);
 const ALL: Reap = Reap { scope: Scope::All, idle: HOUR, dry_run: false, within: None };
 
+/// A test that starts a process has its descriptors, and so its locks, in a second process for a moment, between fork and
+/// exec: a lease of another test in this process then seems to be held. So one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Fixture {
-    _temp: tempfile::TempDir,
+    _temp: (tempfile::TempDir, MutexGuard<'static, ()>),
     store: Store,
 }
 
 fn fixture() -> Fixture {
-    let temp = tempfile::tempdir().unwrap();
-    let store = Store::open(&temp.path().join("state")).unwrap();
+    let temp = (tempfile::tempdir().unwrap(), alone());
+    let store = Store::open(&temp.0.path().join("state")).unwrap();
     Fixture { _temp: temp, store }
 }
 
@@ -454,6 +463,118 @@ fn no_live_lease_loses_a_file() {
     assert!(ended.load(Ordering::Relaxed) > 5, "{opened:?} {ended:?}");
     store.reap(ALL).unwrap();
     nothing_left(&store);
+}
+
+const REAP_AT: &str = "STOCKADE_TEST_REAP_AT";
+
+/// Not a test of its own: the process that `a_reaper_may_be_killed_at_any_moment` kills.
+#[test]
+#[ignore = "the child process of another test"]
+fn reaper_process() {
+    let Some(state) = std::env::var_os(REAP_AT) else { return };
+    let store = Store::open(Path::new(&state)).unwrap();
+    loop {
+        store.reap(ALL).unwrap();
+    }
+}
+
+#[test]
+fn a_reaper_may_be_killed_at_any_moment() {
+    let Fixture { store, _temp } = fixture();
+    let state = store.path().parent().unwrap().to_owned();
+    let live = open(&store, "live");
+    let file = live.private(Path::new("/tmp")).unwrap().1.join("file");
+    fs::write(&file, "x").unwrap();
+    let dead = Want { owner: Some(gone()), ..Want::default() };
+    for round in 0..30 {
+        for n in 0..10 {
+            let lease = store.session(&id(&format!("dead{n}")), &dead).unwrap();
+            let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
+            fs::create_dir_all(tmp.join("a/b/c")).unwrap();
+            fs::write(tmp.join("a/b/f"), "x").unwrap();
+        }
+        let mut reaper = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "session::tests::reaper_process"])
+            .env(REAP_AT, &state)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(2000 + round * 700));
+        reaper.kill().unwrap();
+        reaper.wait().unwrap();
+        assert!(file.exists());
+    }
+    drop(live);
+    let reaped = store.reap(Reap { idle: Duration::ZERO, ..ALL }).unwrap();
+    assert!(reaped.left.is_empty(), "{reaped:?}");
+    nothing_left(&store);
+}
+
+/// By hand: `unshare -m TESTS --ignored mounted`; that the check itself is right is tested in `tree`.
+#[test]
+#[ignore = "needs a mount namespace of its own"]
+fn what_is_mounted_in_a_session_stays() {
+    let Fixture { store, _temp } = fixture();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("f"), "x").unwrap();
+    let lease = open(&store, "s");
+    let tmp = lease.private(Path::new("/tmp")).unwrap().1.join("a/mnt");
+    fs::create_dir_all(&tmp).unwrap();
+    drop(lease);
+    let mounted = Command::new("mount").arg("--bind").args([outside.path(), &tmp]).status().unwrap();
+    assert!(mounted.success());
+    let ended = store.end(&id("s"), End::Refuse).unwrap();
+    assert!(matches!(ended.left[..], [Left { cause: Cause::Mount, .. }]), "{:?}", ended.left);
+    let mount = ended.left[0].path.clone();
+    assert!(mount.ends_with("private/tmp/a/mnt") && mount.join("f").exists(), "{mount:?}");
+    assert_eq!(store.reap(ALL).unwrap().left.len(), 1);
+    assert!(Command::new("umount").arg(&mount).status().unwrap().success());
+    store.reap(ALL).unwrap();
+    nothing_left(&store);
+    assert!(outside.path().join("f").exists());
+}
+
+/// By hand, as the one above.
+#[test]
+#[ignore = "needs a mount namespace of its own"]
+fn a_full_disk_and_a_mounted_read_only_one_leave_nothing_half_made() {
+    let _alone = alone();
+    let temp = tempfile::tempdir().unwrap();
+    let mount = |options: &str| {
+        let made = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(temp.path()).status();
+        assert!(made.unwrap().success());
+    };
+    let state = temp.path().join("state");
+    let whole = |store: &Store| -> Result<()> {
+        let lease = store.session(&id("s"), &Want::default())?;
+        lease.private(Path::new("/tmp"))?;
+        lease.run_record("x").map(drop)
+    };
+    let mut outcomes = Vec::new();
+    for inodes in 2..16 {
+        mount(&format!("nr_inodes={inodes}"));
+        let outcome = Store::open(&state).and_then(|store| whole(&store).map(|()| store));
+        if let Err(error) = &outcome {
+            assert!(error.hint().unwrap().contains("df -i"), "{error}");
+            let hidden =
+                Command::new("find").arg(temp.path()).args(["-mindepth", "1", "-name", ".*"]).output().unwrap();
+            assert!(hidden.stdout.is_empty(), "{error}: {}", String::from_utf8_lossy(&hidden.stdout));
+        }
+        outcomes.push(outcome.is_ok());
+        drop(outcome);
+        Command::new("umount").arg(temp.path()).status().unwrap();
+    }
+    assert!(!outcomes[0] && outcomes[outcomes.len() - 1] && outcomes.is_sorted(), "{outcomes:?}");
+    mount("mode=0755");
+    Store::open(&state).and_then(|store| whole(&store)).unwrap();
+    assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(temp.path()).status().unwrap().success());
+    for name in ["s", "t"] {
+        let error = Store::open(&state).unwrap().session(&id(name), &Want::default()).unwrap_err();
+        assert!(error.hint().unwrap().contains("read-only"), "{error}");
+    }
+    let error = Store::open(&temp.path().join("other")).unwrap_err();
+    assert!(error.hint().unwrap().contains("read-only"), "{error}");
+    Command::new("umount").arg(temp.path()).status().unwrap();
 }
 
 #[test]
