@@ -56,7 +56,7 @@ pub(super) struct Options {
     #[arg(long)]
     die_with_parent: bool,
     /// The command and its arguments; without one, $SHELL
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -37,7 +37,8 @@ pub(super) struct PrivateDir {
 /// Build the whole file system of the run in the (new) mount namespace.
 pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<()> {
     trace(Step::CloneTrees);
-    let mut builder = Builder { plan, trees: HashMap::new(), devices: Vec::new(), frames: Vec::new(), masks: None };
+    let mut builder =
+        Builder { plan, trees: HashMap::new(), devices: Vec::new(), frames: Vec::new(), masks: None, outer_proc: None };
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
@@ -57,6 +58,9 @@ struct Builder<'a> {
     frames: Vec<OwnedFd>,
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
+    /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
+    /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
+    outer_proc: Option<OwnedFd>,
 }
 
 fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
@@ -126,6 +130,10 @@ impl Builder<'_> {
             let sealed = Attributes { set: RDONLY, ..Attributes::default() };
             mount::set_attributes(frame, Path::new(""), false, sealed).map_err(|e| Failure::of(Step::Attach, &e))?;
         }
+        if let Some(proc) = self.outer_proc.take() {
+            let path = Path::new("/proc");
+            mount::attach(&proc, &target(&root, path)?).map_err(attaching(path))?;
+        }
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
@@ -137,7 +145,12 @@ impl Builder<'_> {
         match self.plan.root {
             Root::Host => fs::open_place(Path::new("/")).map_err(attaching(Path::new("/"))),
             // It has to be attached somewhere before it can become the root; /proc exists wherever this runs.
-            Root::Empty => self.frame(&fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?, "0755"),
+            Root::Empty => {
+                let place = fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?;
+                let proc = mount::clone_tree(&place, Path::new("")).map_err(attaching(Path::new("/proc")))?;
+                self.outer_proc = Some(proc);
+                self.frame(&place, "0755")
+            }
         }
     }
 
