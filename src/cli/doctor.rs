@@ -82,7 +82,7 @@ fn namespaces() -> Check {
 }
 
 fn notification() -> Check {
-    let found = if sys::seccomp::can_notify() {
+    let found = if crate::guard::available() {
         Ok("seccomp can ask a supervisor".into())
     } else {
         Err((
@@ -137,7 +137,7 @@ fn try_run(network: Network) -> Result<(), Error> {
     let lease = Store::open(&policy.context.state)?.anonymous()?;
     let status = launch::start(&plan, &lease, None).and_then(launch::Running::wait);
     lease.end()?;
-    match status? {
+    match status?.status {
         Status::Exited(0) => Ok(()),
         other => Err(Failure::because(launch::Step::Exec, format!("the trial command ended with {other:?}")).into()),
     }

@@ -38,6 +38,8 @@ pub(super) enum Error {
     Preserve { what: &'static str, fd: u32, is: &'static str },
     #[error("cannot read descriptor {fd} (--preserve-fds)")]
     NoDescriptor { fd: u32, source: sys::Error },
+    #[error("cannot write the report {} (--report)", path.display())]
+    Report { path: PathBuf, source: std::io::Error },
     #[error("cannot write")]
     Output(#[from] std::io::Error),
 }

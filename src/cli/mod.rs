@@ -6,6 +6,7 @@ mod error;
 mod explain;
 mod options;
 mod output;
+mod report;
 mod run;
 mod session;
 mod user;

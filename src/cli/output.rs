@@ -26,6 +26,11 @@ pub(super) fn note(text: impl Display) {
     eprintln!("note: {text}");
 }
 
+/// What stockade says beside the command's own output.
+pub(super) fn stockade(text: impl Display) {
+    eprintln!("stockade: {text}");
+}
+
 /// One line of a trace.
 pub(super) fn trace(text: impl Display) {
     eprintln!("{text}");

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::options::{Asked, Options};
-use super::{Done, output};
+use super::{Done, output, report};
 use crate::launch::{self, Trace};
 use crate::session::{Reap, Scope, Store, Want};
 use crate::{plan, probe};
@@ -18,12 +18,15 @@ use crate::{plan, probe};
 pub(super) struct Args {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    report: report::Args,
     /// Print each step of the launch with its time
     #[arg(long)]
     trace: bool,
 }
 
 pub(super) fn run(args: Args) -> Done {
+    let report = args.report.open()?;
     let Asked { policy, request, session } = args.options.resolve()?;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, &facts, request)?;
@@ -33,18 +36,20 @@ pub(super) fn run(args: Args) -> Done {
         None => store.anonymous()?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let status = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
+    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
         let reaper = reap(store, policy.session.idle);
-        let status = running.wait();
+        let ended = running.wait();
         // A thread of ours does not panic; what it has not removed, the next run removes.
         let _ = reaper.join();
-        status
+        ended
     });
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
-    Ok(status?.code())
+    let ended = ended?;
+    report.tell(&plan, &ended)?;
+    Ok(ended.status.code())
 }
 
 /// Clean up after runs that could not, while the command runs.

@@ -17,7 +17,7 @@ mod supervise;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
-pub use supervise::{Running, Status};
+pub use supervise::{Ended, Running, Status};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! From what was asked and what is there to what will be done.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::Problem;
 use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
@@ -22,8 +23,9 @@ pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, E
         mounts: layout.ops,
         network: policy.network.value,
         environment: environment.variables,
-        names: facts.names.clone(),
+        names: Arc::new(facts.names.clone()),
         guarded: layout.guarded,
+        absent: layout.absent,
         promised: environment.promised,
         strict: policy.strict.value,
         notes,

@@ -44,10 +44,7 @@ pub enum Problem {
     PlantedLink { link: PathBuf, writable: Origin },
     #[error("overlays are not available yet")]
     Overlay,
-    #[error(
-        "a stricter rule inside a writable place needs seccomp user notification, which is not available {}",
-        if crate::guard::BUILT { "here" } else { "yet" }
-    )]
+    #[error("a stricter rule inside a writable place needs seccomp user notification, which is not available here")]
     NoNotification,
     #[error("nothing below /proc can be ruled, it is made anew for each run")]
     Proc,

@@ -16,6 +16,7 @@ pub(super) struct Layout {
     pub(super) root: Root,
     pub(super) ops: Vec<Op>,
     pub(super) guarded: Vec<PathBuf>,
+    pub(super) absent: Vec<usize>,
     pub(super) notes: Vec<String>,
 }
 
@@ -94,6 +95,7 @@ struct Builder<'a> {
     regions: BTreeMap<PathBuf, Region>,
     ops: Vec<Op>,
     guarded: Vec<PathBuf>,
+    absent: Vec<usize>,
     notes: Vec<String>,
 }
 
@@ -101,7 +103,7 @@ impl<'a> Builder<'a> {
     fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
         let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
         let frames = frames(items);
-        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), notes: Vec::new() }
+        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), absent: Vec::new(), notes: Vec::new() }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
@@ -175,6 +177,7 @@ impl<'a> Builder<'a> {
         if !self.facts.can_guard || !matches!(self.around(item.path), Region::Host | Region::Writable) {
             return Err(Error::of(item.rule, Problem::Absent));
         }
+        self.absent.push(item.index);
         self.guarded.extend(item.path.parent().map(Path::to_owned));
         Ok(())
     }
@@ -245,7 +248,7 @@ impl<'a> Builder<'a> {
         // Stable: at one place the mount point is made before anything is mounted there.
         self.ops.sort_by(|a, b| a.path().cmp(b.path()));
         self.check_cwd(cwd)?;
-        Ok(Layout { root, ops: self.ops, guarded: self.guarded, notes: self.notes })
+        Ok(Layout { root, ops: self.ops, guarded: self.guarded, absent: self.absent, notes: self.notes })
     }
 
     /// `/dev`, the mount points of an empty root, and what ssh needs.

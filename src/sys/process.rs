@@ -182,6 +182,17 @@ pub fn close_on_exec_from(first: u32) -> Result<()> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
+/// Take a descriptor that the caller passed by its number (checked with `F_GETFD`, then close-on-exec).
+pub fn take_descriptor(number: RawFd) -> Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: only asks for and sets a flag of the number, open or not.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(Error::new("fcntl", format_args!("{number}, F_SETFD, FD_CLOEXEC"), last_errno()));
+    }
+    // SAFETY: it is open, and the command line gave it to us: nothing else in this process knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// `dup2(2)`: `fd` also becomes number `target`, kept over exec.
 pub fn duplicate_to(fd: impl AsFd, target: RawFd) -> Result<()> {
     use std::os::fd::AsRawFd;
