@@ -21,14 +21,24 @@ const TABLE: [(&str, &[&str], &str); 10] = [
 ];
 
 /// Edges beyond the table: a file (or a directory), what it may name there, why.
-const EXCEPTIONS: [(&str, &str, &str); 8] = [
+const EXCEPTIONS: [(&str, &str, &str); 10] = [
     ("src/plan/", "crate::sys::Errno", "a fact about the host can be the kernel's refusal"),
     ("src/plan/facts.rs", "crate::sys::fs::FileId", "which file a path was when it was looked at"),
-    ("src/plan/environment.rs", "crate::probe::place(", "whether $PWD leads to the working directory; belongs into the facts"),
+    (
+        "src/plan/environment.rs",
+        "crate::probe::place(",
+        "whether $PWD leads to the working directory; belongs into the facts",
+    ),
     ("src/cli/error.rs", "sys", "an error of a call that cli made itself"),
+    ("src/cli/report.rs", "sys", "the file that denials are written to"),
+    ("src/probe.rs", "crate::guard::available", "whether the kernel can notify is a fact about the host"),
     ("src/cli/user.rs", "crate::sys::process", "--user changes this process before anything else is done"),
     ("src/cli/doctor.rs", "sys", "tries the calls that a run makes"),
-    ("src/cli/options.rs", "crate::sys::seccomp::can_notify", "one question about the kernel, for the policy's context"),
+    (
+        "src/cli/options.rs",
+        "crate::sys::seccomp::can_notify",
+        "one question about the kernel, for the policy's context",
+    ),
     ("src/cli/options.rs", "crate::sys::fs::stat", "what --preserve-fds would pass on"),
 ];
 
