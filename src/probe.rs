@@ -39,7 +39,8 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         children,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
-        can_guard: crate::guard::available(),
+        pwd_is_cwd: pwd_is_cwd(policy),
+        can_guard: can_guard(),
     })
 }
 
@@ -96,7 +97,7 @@ fn add_names(names: &mut Rules, index: usize, access: Access, place: &Place) {
         }
         names.add_name(index, place.real.clone());
     } else {
-        names.move_name(index, place.real.clone());
+        names.move_name(index, &place.real);
     }
 }
 
@@ -224,6 +225,17 @@ fn directories(dir: &Path) -> Vec<Child> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.truncate(MAX_CHILDREN);
     found
+}
+
+/// Can names be guarded here: does the kernel let a supervisor answer system calls?
+#[must_use]
+pub fn can_guard() -> bool {
+    sys::seccomp::can_notify()
+}
+
+fn pwd_is_cwd(policy: &Policy) -> bool {
+    let pwd = policy.context.env.get(OsStr::new("PWD")).map(Path::new);
+    pwd.is_some_and(|pwd| pwd.is_absolute() && place(pwd).real == policy.context.cwd)
 }
 
 fn terminal_device() -> Option<PathBuf> {

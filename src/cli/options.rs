@@ -10,6 +10,7 @@ use super::error::Error;
 use crate::plan::{ProcView, Request};
 use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Policy, Sources};
 use crate::session::{self, Id};
+use crate::{launch, probe};
 
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -137,7 +138,7 @@ impl Options {
     pub(super) fn resolve(self) -> Result<Asked, Error> {
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         if let Some(name) = &self.user {
-            super::user::become_user(name, &mut env)?;
+            env = launch::become_user(name, env).map_err(Error::User)?;
         }
         self.check_preserved()?;
         let context = context(env, self.chdir.as_deref())?;
@@ -167,7 +168,7 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
-            guarded: crate::guard::available(),
+            guarded: probe::can_guard(),
         }
     }
 
@@ -209,7 +210,7 @@ impl Options {
     fn check_preserved(&self) -> Result<(), Error> {
         for fd in 3..3 + self.preserve_fds {
             let path = Path::new("/proc/self/fd").join(fd.to_string());
-            let stat = crate::sys::fs::stat(&path).map_err(|source| Error::NoDescriptor { fd, source })?;
+            let stat = std::fs::metadata(&path).map_err(|source| Error::NoDescriptor { fd, source })?;
             if stat.is_dir() {
                 return Err(Error::Preserve { what: "--preserve-fds", fd, is: "a directory" });
             }

@@ -14,10 +14,12 @@ mod setup;
 mod stdio;
 mod step;
 mod supervise;
+mod user;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
 pub use supervise::{Ended, Running, Status};
+pub use user::{UserError, become_user};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -74,6 +76,14 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
             Running::new(plan, child, ours, stdio, parent, begin, trace)
         }
     }
+}
+
+/// Take a descriptor that the caller passed to us by its number.
+///
+/// # Errors
+/// If it is not open.
+pub fn take_descriptor(number: i32) -> std::io::Result<std::fs::File> {
+    Ok(process::take_descriptor(number)?.into())
 }
 
 fn open_private(plan: &Plan, lease: &Lease) -> Result<Vec<PrivateDir>, Failure> {

@@ -13,7 +13,7 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 /// Names the first rule that cannot be enforced on this host, and its origin.
 pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
     check_links(facts)?;
-    let environment = environment::build(policy, &request);
+    let environment = environment::build(policy, &request, facts.pwd_is_cwd);
     let layout = mounts::layout(facts, &request, &environment.wanted)?;
     let mut notes = layout.notes;
     note_hard_links(policy, facts, &mut notes)?;

@@ -25,6 +25,8 @@ pub struct Facts {
     pub terminal: Option<PathBuf>,
     /// The files that `/etc/ssh/ssh_config.d` holds.
     pub ssh_config: Vec<PathBuf>,
+    /// Does the caller's `PWD` lead to the working directory?
+    pub pwd_is_cwd: bool,
     /// Can names be guarded here (seccomp user notification)?
     pub can_guard: bool,
 }

@@ -103,3 +103,13 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::new("pipe2", format_args!("O_CLOEXEC"), errno))
 }
+
+/// Standard input (0), output (1) or error (any other number).
+#[must_use]
+pub fn standard(number: usize) -> BorrowedFd<'static> {
+    match number {
+        0 => rustix::stdio::stdin(),
+        1 => rustix::stdio::stdout(),
+        _ => rustix::stdio::stderr(),
+    }
+}
