@@ -77,9 +77,9 @@ impl Broker {
     pub fn run(mut self) -> Result<(), Error> {
         sys::process::drop_thread_capabilities().map_err(Error::Prepare)?;
         sys::act::unshare_fs().map_err(Error::Prepare)?;
-        // Only faster: without it (before 6.6) the caller may wake on the other processor.
-        self.listener.wake_synchronously();
-        while let Some(notification) = self.listener.next().map_err(Error::Receive)? {
+        // Only faster: without it (before 6.6) each side wakes the other on another processor.
+        let _is_known = self.listener.wake_synchronously();
+        while let Some(notification) = self.listener.wait().map_err(Error::Receive)? {
             self.answer(&notification);
         }
         Ok(())
@@ -141,7 +141,8 @@ impl Broker {
         let spot = task.opened(&opening)?;
         self.check_mount(&spot)?;
         let path = spot.path()?;
-        if let Err(denied) = self.judge(Change::Content, &path, None) {
+        let change = if opening.is_nameless() { Change::Nameless } else { Change::Content };
+        if let Err(denied) = self.judge(change, &path, None) {
             self.note_open(task, &opening, &spot, &path, denied);
             return Err(Reply::Continue);
         }
@@ -162,7 +163,9 @@ impl Broker {
     /// a lock is held as long as any copy is open.
     fn hand_over(&self, task: &Task, file: OwnedFd, opening: &Opening) -> Step<Reply> {
         let close_on_exec = opening.flags.contains(sys::fs::OFlags::CLOEXEC);
-        match self.listener.add_fd(task.id, file.as_fd(), close_on_exec) {
+        let added = self.listener.add_fd(task.id, file.as_fd(), close_on_exec);
+        drop(file);
+        match added {
             Ok(number) => Ok(Reply::Done(number.into())),
             Err(Errno::NOENT | Errno::SRCH) => Err(Reply::Gone),
             Err(errno) => Err(Reply::Errno(errno)),
@@ -262,9 +265,10 @@ impl Broker {
 
     fn note_open(&self, task: &Task, opening: &Opening, spot: &Spot, path: &Path, denied: (usize, Which, Cause)) {
         let exists = spot.existing().is_some();
-        let idle = match exists {
-            true => opening.is_exclusive() || !(opening.writes() || opening.is_nameless()),
-            false => !opening.creates(),
+        let idle = if exists {
+            opening.is_exclusive() || !(opening.writes() || opening.is_nameless())
+        } else {
+            !opening.creates()
         };
         if !idle {
             self.note(task, if exists { "write" } else { "create" }, path, None, denied);

@@ -14,8 +14,10 @@ pub enum Change {
     RemoveDirectory,
     /// Change mode, owner, times or attributes of what is there, or ask whether it may be written.
     Attributes,
-    /// Write into a file, making it where it is absent; or make a file without a name in a directory.
+    /// Write into a file, making it where it is absent.
     Content,
+    /// Make a file without a name in a directory. The name that it gets later is judged then.
+    Nameless,
     /// Make something that is no directory: a link, a socket, a fifo.
     Make,
     /// Remove something that is no directory.
@@ -99,7 +101,7 @@ fn judge(rules: &Rules, change: Change, path: &Path, which: Which) -> Verdict {
 
 /// What may be done to a directory with stricter names below: they stay under the same names, or are not there at all.
 fn leaves_in_place(change: Change) -> bool {
-    matches!(change, Change::MakeDirectory | Change::RemoveDirectory | Change::Attributes)
+    matches!(change, Change::MakeDirectory | Change::RemoveDirectory | Change::Attributes | Change::Nameless)
 }
 
 fn leaves_pattern(rules: &Rules, request: &Request<'_>, second: &Path) -> bool {

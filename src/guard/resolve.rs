@@ -291,10 +291,7 @@ impl Resolver {
     /// It may not: `/proc/self` is somebody else here. So every step is looked at, and a dangling link is left alone.
     fn missing(&self, path: &[u8]) -> Reply {
         let Ok(root) = self.caller.root() else { return Reply::Continue };
-        let mut last = match root.try_clone() {
-            Ok(root) => root,
-            Err(_) => return Reply::Continue,
-        };
+        let Ok(mut last) = root.try_clone() else { return Reply::Continue };
         for (end, name) in prefixes(path) {
             let flags = crate::sys::fs::OFlags::PATH;
             match act::open(root.as_fd(), &path[..end], flags, 0, ResolveFlags::IN_ROOT) {

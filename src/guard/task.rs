@@ -104,8 +104,14 @@ impl Task {
     fn last(&self) -> Last {
         match self.call.op {
             _ if self.follows() => Last::Follow,
-            Op::Chmod | Op::Chown | Op::Utimens | Op::SetXattr | Op::SetXattrArgs => Last::Existing,
-            Op::RemoveXattr | Op::SetAttr | Op::Access => Last::Existing,
+            Op::Chmod
+            | Op::Chown
+            | Op::Utimens
+            | Op::SetXattr
+            | Op::SetXattrArgs
+            | Op::RemoveXattr
+            | Op::SetAttr
+            | Op::Access => Last::Existing,
             _ => Last::Name,
         }
     }

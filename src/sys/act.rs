@@ -95,11 +95,13 @@ fn statx(dir: BorrowedFd<'_>, path: &[u8], flags: AtFlags) -> Result<Stat> {
 }
 
 /// Does the mount say read-only?
+#[must_use]
 pub fn is_read_only(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatvfs(fd).is_ok_and(|vfs| vfs.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Is it on a procfs, where links lead where their text does not say?
+#[must_use]
 pub fn is_proc(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(PROC))
 }
