@@ -173,7 +173,9 @@ impl Broker {
     }
 
     fn link(&mut self, task: &Task) -> Step<Reply> {
-        let (from, to) = (task.first()?, task.second()?);
+        let from = task.first()?;
+        // The kernel looks for the old name before it goes the way to the new one.
+        let to = task.second().map_err(|reply| from.missing().map_or(reply, Reply::Errno))?;
         if from.is_direct() && from.stat.nlink == 0 {
             return self.link_nameless(task, &from, &to);
         }
@@ -206,7 +208,10 @@ impl Broker {
     }
 
     fn rename(&mut self, task: &Task) -> Step<Reply> {
-        let (from, to) = (task.first()?, task.second()?);
+        let from = task.first()?;
+        // The kernel goes both ways before it looks for names; it sees what it may not search, though.
+        let unsearchable = |from: &Spot| from.missing().filter(|errno| *errno == Errno::ACCESS);
+        let to = task.second().map_err(|reply| unsearchable(&from).map_or(reply, Reply::Errno))?;
         self.check_mounts(&from, &to)?;
         let (old, new) = (from.path()?, to.path()?);
         let is_dir = |spot: &Spot| spot.existing().is_some_and(|stat| stat.is_dir());
@@ -253,10 +258,11 @@ impl Broker {
     fn judge_two(&self, task: &Task, change: Change, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<()> {
         self.judge(change, from.1, Some(to.1)).map_err(|denied| {
             let verb = if change == Change::Link { "link" } else { "rename" };
-            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say.
+            let ((spot, path), (_, other)) = if denied.1 == Which::First { (from, to) } else { (to, from) };
+            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say; and
+            // between mounts, where no rule is in the way of what programs do then, a copy.
             let idle = from.0.existing().is_none() || (change == Change::Link && to.0.existing().is_some());
-            if !idle {
-                let (path, other) = if denied.1 == Which::First { (from.1, to.1) } else { (to.1, from.1) };
+            if !idle && self.check_mount(spot).is_ok() {
                 self.note(task, verb, path, Some(other), denied);
             }
             Reply::Continue

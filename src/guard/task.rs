@@ -104,7 +104,8 @@ impl Task {
     fn last(&self) -> Last {
         match self.call.op {
             _ if self.follows() => Last::Follow,
-            Op::Chmod
+            Op::Link
+            | Op::Chmod
             | Op::Chown
             | Op::Utimens
             | Op::SetXattr
@@ -350,7 +351,7 @@ impl Opening {
         } else if self.flags.contains(OFlags::NOFOLLOW) || self.is_exclusive() {
             Last::Name
         } else {
-            Last::Follow
+            Last::Open
         }
     }
 }

@@ -20,6 +20,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::differential::random_calls;
 use crate::harness::Case;
 
 macro_rules! cases {
@@ -32,6 +33,7 @@ cases! {
     threads_in_one_directory executables_are_not_busy locks_end_with_their_file fifos_do_not_block any_bytes_in_a_name
     inner_sandbox_gets_nothing killed_callers patterns_hold_for_new_names openat2_restrictions other_working_directories
     landlock_is_absent makes_denied_calls nothing_can_be_written makes_directories
+    command random_calls
 }
 
 /// What a call answered.
@@ -555,4 +557,9 @@ fn makes_directories(_: &Path) {
     fs::create_dir(".claude").expect("made, but not free");
     fs::create_dir("new").expect_err("there");
     fs::create_dir("free/inner").expect("made by the kernel");
+}
+
+fn command(_: &Path) {
+    let command = std::env::var("STOCKADE_TEST_COMMAND").expect("a command");
+    assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
 }

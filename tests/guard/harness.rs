@@ -21,6 +21,8 @@ static FORKS: RwLock<()> = RwLock::new(());
 
 /// Names the case to the sandboxed process.
 const CASE: &str = "STOCKADE_TEST_CASE";
+/// Set for a case that runs unsandboxed.
+const NATIVE: &str = "STOCKADE_TEST_NATIVE";
 
 /// Can this machine run the cases? If not, says why; with `STOCKADE_REQUIRE` naming what lacks, that is a failure.
 pub(crate) fn require() -> bool {
@@ -129,6 +131,12 @@ impl Project {
         broker.join().expect("no panic").expect("the broker ends with the sandbox");
     }
 
+    /// Run a case without filter and read-only mounts: what the same calls do on their own.
+    pub(crate) fn run_native(&self, case: &str) {
+        let output = command(&self.path, case).env(NATIVE, "1").output().expect("unshare");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     pub(crate) fn run_without_broker(&self, case: &str) {
         let mut sandbox = Sandbox::start(self, case);
         drop(sandbox.take_listener());
@@ -146,18 +154,9 @@ struct Sandbox {
 
 impl Sandbox {
     fn start(project: &Project, case: &str) -> Self {
-        let exe = std::env::current_exe().expect("this binary");
         let forks = FORKS.read().expect("no panic");
-        let mut child = Command::new("unshare")
-            .args(["-Um", "--map-current-user", "--keep-caps"])
-            .arg(exe)
-            .args(["--exact", "inside", "--nocapture", "--test-threads=1"])
-            .env(CASE, case)
-            .current_dir(&project.path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("unshare");
+        let mut child =
+            command(&project.path, case).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
         drop(forks);
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
         let (mount, listener) = ready(&mut output).expect("the sandbox is ready");
@@ -177,6 +176,18 @@ impl Sandbox {
     }
 }
 
+/// This binary again, for one case.
+fn command(dir: &Path, case: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["-Um", "--map-current-user", "--keep-caps"])
+        .arg(std::env::current_exe().expect("this binary"))
+        .args(["--exact", "inside", "--nocapture", "--test-threads=1"])
+        .env(CASE, case)
+        .current_dir(dir);
+    command
+}
+
 /// The line in which the sandboxed process says that it is ready; other lines are the test framework's.
 fn ready(output: &mut impl BufRead) -> Option<(u64, i32)> {
     let line = output.lines().map_while(Result::ok).find(|line| line.contains("ready "))?;
@@ -192,6 +203,10 @@ pub(crate) fn inside(cases: &[Case]) {
     let Ok(name) = std::env::var(CASE) else { return };
     let (_, case) = cases.iter().find(|(known, _)| *known == name).expect("a known case");
     let project = std::env::current_dir().expect("the project");
+    if std::env::var_os(NATIVE).is_some() {
+        process::drop_capabilities().expect("no capabilities");
+        return case(&project);
+    }
     let mount = make_read_only(&project);
     std::env::set_current_dir(&project).expect("the project, on its new mount");
     process::drop_capabilities().expect("no capabilities");

@@ -4,6 +4,7 @@
 //! The sandboxed side is this same binary, started again for the one test [`inside`], which looks up its case by name.
 
 mod cases;
+mod differential;
 mod harness;
 
 use harness::{Project, require};
@@ -56,6 +57,18 @@ runs! {
     landlock_is_absent
 }
 
+/// Random calls have the same results and leave the same tree inside and outside, as long as no protected name is meant.
+#[test]
+fn random_calls_answer_as_outside() {
+    if require() {
+        let (inside, outside) = (Project::new(), Project::new());
+        inside.run("random_calls");
+        outside.run_native("random_calls");
+        inside.check_protected();
+        differential::compare(inside.path(), outside.path());
+    }
+}
+
 #[test]
 fn denials_are_noted() {
     if !require() {
@@ -75,6 +88,17 @@ fn denials_are_noted() {
     assert_eq!(lines, expected);
     assert_eq!(denials.all()[0].count, 2);
     assert_eq!(denials.all()[0].call, "openat");
+}
+
+/// For a look by hand, and for measuring: runs `$STOCKADE_TEST_COMMAND` in the project.
+#[test]
+#[ignore = "runs a command of yours"]
+fn command() {
+    if require() {
+        let project = Project::new();
+        project.run("command");
+        project.check_protected();
+    }
 }
 
 /// A broker that is gone grants nothing, and nothing hangs.
