@@ -219,14 +219,18 @@ impl<'a> Builder<'a> {
     }
 
     fn check_guard(&self, path: &Path) -> Result<(), Error> {
-        if self.facts.can_guard {
+        let problem = if !self.facts.can_guard {
+            Problem::NoNotification
+        } else if self.facts.folding.contains(path) {
+            Problem::FoldsCase(path.to_owned())
+        } else {
             return Ok(());
-        }
+        };
         let stricter = self.facts.names.all().iter().find(|rule| {
             rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
-        Err(Error::of(rule, Problem::NoNotification))
+        Err(Error::of(rule, problem))
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {

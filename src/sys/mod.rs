@@ -14,6 +14,7 @@ pub mod fs;
 pub mod host;
 pub mod lock;
 pub mod mount;
+pub mod mountinfo;
 pub mod notify;
 pub mod process;
 pub mod seccomp;

@@ -82,7 +82,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<std::time::Duration
 }
 
 /// Bring the loopback interface of this network namespace up (`netdevice(7)`, `SIOCSIFFLAGS`); the kernel then gives it
-/// 127.0.0.1 and ::1 by itself.
+/// 127.0.0.1 and `::1` by itself.
 pub fn loopback_up() -> Result<()> {
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| Error::new("socket", format_args!("AF_INET, SOCK_DGRAM"), errno))?;
@@ -91,7 +91,7 @@ pub fn loopback_up() -> Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(libc::IFF_UP as i16);
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
         return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));

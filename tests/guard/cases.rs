@@ -264,7 +264,7 @@ fn descriptor_calls(_: &Path) {
     fs::write("/proc/self/cwd/sub/cwd", "x").expect("created below the working directory");
     let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
     fchmod(&reader, RW).expect("a pipe is nobody's business");
-    assert_eq!(fchmod(rustix::stdio::stdin(), RW).is_ok(), true);
+    assert!(fchmod(rustix::stdio::stdin(), RW).is_ok());
 
     let protected = File::open("prot").expect("open");
     let by_number = format!("/proc/self/fd/{}", protected.as_raw_fd());
