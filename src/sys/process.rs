@@ -226,6 +226,7 @@ fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
 }
 
 /// `execve(2)`; returns only on failure.
+#[must_use]
 pub fn exec(program: &OsStr, argv: &[CString], env: &[CString]) -> Errno {
     let Ok(program) = CString::new(program.as_bytes()) else { return Errno::INVAL };
     let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
