@@ -39,7 +39,8 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         children,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
-        can_guard: crate::sys::seccomp::can_notify(),
+        pwd_is_cwd: pwd_is_cwd(policy),
+        can_guard: can_guard(),
     })
 }
 
@@ -96,7 +97,7 @@ fn add_names(names: &mut Rules, index: usize, access: Access, place: &Place) {
         }
         names.add_name(index, place.real.clone());
     } else {
-        names.move_name(index, place.real.clone());
+        names.move_name(index, &place.real);
     }
 }
 
@@ -207,14 +208,9 @@ fn list_guarded(names: &Rules, dir: &Path, children: &mut BTreeMap<PathBuf, Vec<
 }
 
 fn directories(dir: &Path) -> Vec<Child> {
-    let listed = fs::openat2(
-        fs::CWD,
-        dir,
-        OFlags::RDONLY | OFlags::DIRECTORY,
-        fs::Mode::empty(),
-        fs::ResolveFlags::NO_SYMLINKS,
-    )
-    .and_then(fs::entries);
+    let listed =
+        fs::openat2(fs::CWD, dir, OFlags::RDONLY | OFlags::DIRECTORY, fs::Mode::empty(), fs::ResolveFlags::NO_SYMLINKS)
+            .and_then(fs::entries);
     // A directory that cannot be listed only loses an optimisation: the broker serves what lies in it.
     let mut found: Vec<_> = listed
         .unwrap_or_default()
@@ -229,6 +225,17 @@ fn directories(dir: &Path) -> Vec<Child> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.truncate(MAX_CHILDREN);
     found
+}
+
+/// Can names be guarded here: does the kernel let a supervisor answer system calls?
+#[must_use]
+pub fn can_guard() -> bool {
+    sys::seccomp::can_notify()
+}
+
+fn pwd_is_cwd(policy: &Policy) -> bool {
+    let pwd = policy.context.env.get(OsStr::new("PWD")).map(Path::new);
+    pwd.is_some_and(|pwd| pwd.is_absolute() && place(pwd).real == policy.context.cwd)
 }
 
 fn terminal_device() -> Option<PathBuf> {

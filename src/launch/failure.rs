@@ -71,11 +71,20 @@ impl StdError for Failure {}
 /// The texts of an error and its sources.
 #[must_use]
 pub fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
-    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect()
+    sources(error).map(ToString::to_string).collect()
+}
+
+fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
 }
 
 fn errno_of(error: &(dyn StdError + 'static)) -> Option<Errno> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref::<Errno>().copied())
+    sources(error).find_map(|error| error.downcast_ref::<Errno>().copied())
 }
 
 /// The cure, where the step and the kernel's answer tell it.

@@ -1,10 +1,59 @@
 //! Installs the system call filter in pid 1, and with guarded directories hands its listener to the supervisor.
 
-use super::Failure;
-use super::setup::Setup;
+use std::os::fd::AsFd;
+use std::path::Path;
 
-/// Install the filter; afterwards pid 1 makes no notified call.
+use super::message::{self, Order, Report};
+use super::setup::Setup;
+use super::{Failure, Step};
+use crate::guard::calls::Arch;
+use crate::guard::filter::{FilterSpec, program};
+use crate::plan::Plan;
+use crate::sys::{self, Errno, fs, seccomp};
+
+fn at<T>(result: sys::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of(Step::InstallFilter, &error))
+}
+
+/// Install the filter. Pid 1 makes no notified call from then on: the supervisor could wait for it at that moment.
 pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
-    let _ = setup;
-    Ok(())
+    let guarded = !setup.plan.guarded.is_empty();
+    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: setup.plan.strict });
+    if !guarded {
+        return at(seccomp::install(&program));
+    }
+    let mounts = guarded_mounts(setup.plan)?;
+    let listener = seccomp::install_with_listener(&program).map_err(|error| {
+        let busy = error.is(Errno::BUSY);
+        let failure = Failure::of(Step::InstallFilter, &error);
+        if busy { failure.hinting("this runs inside a sandbox that uses seccomp notification itself") } else { failure }
+    })?;
+    at(message::send(&setup.control, &Report::Guarded { mounts }, &[listener.as_fd()]))?;
+    drop(listener);
+    match at(message::receive::<Order>(&setup.control))? {
+        Some((Order::Go, _)) => Ok(()),
+        _ => Err(Failure::because(Step::InstallFilter, "the supervisor is gone")),
+    }
+}
+
+/// The mounts that show guarded directories. A writable path that does not exist yet counts by what is there of it.
+fn guarded_mounts(plan: &Plan) -> Result<Vec<u64>, Failure> {
+    let mut mounts = Vec::new();
+    for path in &plan.guarded {
+        let mount = at(mount_of(path))?;
+        if !mounts.contains(&mount) {
+            mounts.push(mount);
+        }
+    }
+    Ok(mounts)
+}
+
+fn mount_of(path: &Path) -> sys::Result<u64> {
+    match fs::lstat(path) {
+        Ok(stat) => Ok(stat.mount),
+        Err(error) => match path.parent() {
+            Some(parent) if error.is(Errno::NOENT) || error.is(Errno::NOTDIR) => mount_of(parent),
+            _ => Err(error),
+        },
+    }
 }

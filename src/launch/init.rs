@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Step, mounts};
+use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
 use crate::plan::{Plan, ProcView};
-use crate::sys::mount::{NODEV, NOEXEC, NOSUID};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
-use crate::sys::{self, Errno, fs, mount, signal, socket};
+use crate::sys::{self, Errno, fs, signal, socket};
 
 /// The whole life of pid 1. Never returns.
 pub(super) fn run(setup: &Setup<'_>, parent: &OwnedFd) -> ! {
@@ -58,18 +57,17 @@ fn show_proc(setup: &Setup<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     setup.trace(Step::MountProc);
-    let place = at(Step::MountProc, fs::open_place(Path::new("/proc")))?;
-    let proc = at(Step::MountProc, mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC))?;
-    at(Step::MountProc, mount::attach(&proc, &place))?;
+    let masks = mounts::show_proc()?;
     setup.trace(Step::LimitNamespaces);
-    if !setup.plan.request.nested_userns {
-        forbid_user_namespaces()?;
-    }
-    if process::user().0 == 0 { mounts::restrict_proc() } else { Ok(()) }
+    limit_namespaces(setup.plan)?;
+    masks.as_ref().map_or(Ok(()), mounts::restrict_proc)
 }
 
 /// The limit counts in our own user namespace, so the number 0 forbids every further one (`namespaces(7)`).
-pub(super) fn forbid_user_namespaces() -> Result<(), Failure> {
+pub(super) fn limit_namespaces(plan: &Plan) -> Result<(), Failure> {
+    if plan.request.nested_userns {
+        return Ok(());
+    }
     let path = "/proc/sys/user/max_user_namespaces";
     std::fs::write(path, "0").map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -91,16 +89,19 @@ fn open_files(setup: &Setup<'_>) -> Result<Files, Failure> {
             Source::Pass => None,
             Source::Pipe(end) => Some(clone(end)?),
             Source::SameAsOutput => files[1].as_ref().map(clone).transpose()?,
-            Source::Reopen { path, offset, file, otherwise } => match stdio::open_inside(path, *offset, *file) {
-                Some(opened) => Some(opened),
-                None => {
-                    at(Step::Stdio, message::send(&setup.control, &Report::NeedInput, &[]))?;
-                    Some(clone(otherwise)?)
-                }
-            },
+            Source::Reopen { path, offset, file, otherwise } => Some(match stdio::open_inside(path, *offset, *file) {
+                Some(opened) => opened,
+                None => ask_for_input(setup, otherwise)?,
+            }),
         };
     }
     Ok(files)
+}
+
+/// The file is not to be seen inside: it comes through a pipe.
+fn ask_for_input(setup: &Setup<'_>, pipe: &OwnedFd) -> Result<OwnedFd, Failure> {
+    at(Step::Stdio, message::send(&setup.control, &Report::NeedInput, &[]))?;
+    clone(pipe)
 }
 
 fn clone(fd: &OwnedFd) -> Result<OwnedFd, Failure> {
@@ -112,14 +113,7 @@ fn close_descriptors(setup: &Setup<'_>, files: &Files) -> Result<(), Failure> {
     let mut keep: Vec<BorrowedFd<'_>> = vec![setup.control.as_fd()];
     keep.extend(files.iter().flatten().map(AsFd::as_fd));
     let inherited: Vec<i32> = (0..3 + setup.plan.request.preserve_fds.cast_signed()).collect();
-    keep_only_with(&keep, &inherited)
-}
-
-fn keep_only_with(keep: &[BorrowedFd<'_>], inherited: &[i32]) -> Result<(), Failure> {
-    use std::os::fd::AsRawFd;
-    let mut numbers: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).chain(inherited.iter().copied()).collect();
-    numbers.sort_unstable();
-    at(Step::CloseDescriptors, process::close_except(&numbers))
+    keep_only(&keep, &inherited)
 }
 
 fn drop_privileges() -> Result<(), Failure> {
@@ -134,7 +128,12 @@ fn check_promises(plan: &Plan) -> Result<(), Failure> {
         fs::check_writable(path).map_err(|error| {
             let rule = plan.names.judge(path).rule;
             Failure::of(Step::CheckPromises, &error)
-                .about(format!("${variable} names {}, which is not writable: {} ({})", path.display(), rule.access, rule.origin))
+                .about(format!(
+                    "${variable} names {}, which is not writable: {} ({})",
+                    path.display(),
+                    rule.access,
+                    rule.origin
+                ))
                 .hinting(format!("allow it with a private or write rule, or set {variable} under [environment] set"))
         })?;
     }
@@ -214,14 +213,14 @@ fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
 fn exec(plan: &Plan) -> Errno {
     let argv = &plan.request.argv;
     let text = |part: &OsStr| CString::new(part.as_bytes()).ok();
-    let args: Vec<_> = argv.iter().filter_map(|arg| text(arg)).collect();
+    let words: Vec<_> = argv.iter().filter_map(|word| text(word)).collect();
     let env: Vec<_> = plan.environment.iter().filter_map(|(name, value)| variable(name, value)).collect();
     let mut errno = Errno::NOENT;
     for program in candidates(plan) {
-        match process::exec(program.as_os_str(), &args, &env) {
+        match process::exec(program.as_os_str(), &words, &env) {
             Errno::NOENT | Errno::NOTDIR => {}
             // No magic number: a shell script without a first line, as execvp takes it.
-            Errno::NOEXEC => errno = exec_script(&program, &args, &env),
+            Errno::NOEXEC => errno = exec_script(&program, &words, &env),
             other => errno = other,
         }
     }
@@ -286,7 +285,7 @@ impl Run<'_> {
 
     fn end(&mut self, status: WaitStatus) -> ! {
         let offsets = self.files.each_ref().map(|file| file.as_ref().and_then(|file| fs::offset(file).ok()));
-        self.tell(&Report::Exited { status: status.as_raw(), offsets });
+        self.tell(&Report::Exited { status: Status::of(status), offsets });
         process::exit_now(0)
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Step};
+use super::{Failure, Status, Step};
 use crate::sys::{self, socket};
 
 /// From the sandbox's side to the supervisor.
@@ -23,8 +23,8 @@ pub(super) enum Report {
     Started,
     /// The command was stopped by this signal.
     Stopped(i32),
-    /// The command ended with this raw wait status; where it left its reopened standard files.
-    Exited { status: i32, offsets: [Option<u64>; 3] },
+    /// How the command ended, and where it left its reopened standard files.
+    Exited { status: Status, offsets: [Option<u64>; 3] },
     /// The run cannot be.
     Failed(Failure),
 }

@@ -14,10 +14,13 @@ mod setup;
 mod stdio;
 mod step;
 mod supervise;
+mod user;
+mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
-pub use supervise::{Running, Status};
+pub use supervise::{Ended, Running, Status};
+pub use user::{UserError, become_user};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -56,15 +59,32 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
-            let lease = lease.as_fd();
+            let leases = lease.fds().collect();
             let traced = trace.is_some();
-            setup::run(&Setup { plan, private: &private, stdio: &stdio, control: theirs, supervisor, mask, lease, trace: traced })
+            setup::run(&Setup {
+                plan,
+                private: &private,
+                stdio: &stdio,
+                control: theirs,
+                supervisor,
+                mask,
+                leases,
+                trace: traced,
+            })
         }
         Forked::Parent(child) => {
             drop(theirs);
             Running::new(plan, child, ours, stdio, parent, begin, trace)
         }
     }
+}
+
+/// Take a descriptor that the caller passed to us by its number.
+///
+/// # Errors
+/// If it is not open.
+pub fn take_descriptor(number: i32) -> std::io::Result<std::fs::File> {
+    Ok(process::take_descriptor(number)?.into())
 }
 
 fn open_private(plan: &Plan, lease: &Lease) -> Result<Vec<PrivateDir>, Failure> {
@@ -81,4 +101,3 @@ fn open_one(lease: &Lease, path: PathBuf) -> Result<PrivateDir, Failure> {
     let stat = fs::fstat(&fd).map_err(|error| Failure::of(Step::OpenPrivate, &error).about(path.display()))?;
     Ok(PrivateDir { path, host, file: stat.file })
 }
-

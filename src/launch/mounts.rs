@@ -2,12 +2,13 @@
 //! read-only by one call, then the clones are attached, descriptor to descriptor.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::watch::Free;
 use super::{Failure, Step};
-use crate::plan::{Kind, Op, Plan, Root, View};
-use crate::sys::fs::{self, FileId, Mode, OFlags, ResolveFlags};
+use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
+use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::{self, Errno};
 
@@ -34,14 +35,30 @@ pub(super) struct PrivateDir {
     pub(super) file: FileId,
 }
 
+/// What is needed of the finished file system while the command runs.
+pub(super) struct Built {
+    /// What hidden places show; `None` if nothing is ever hidden.
+    pub(super) masks: Option<OwnedFd>,
+    pub(super) free: Vec<Free>,
+}
+
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<()> {
+pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
     trace(Step::CloneTrees);
-    let mut builder = Builder { plan, trees: HashMap::new(), devices: Vec::new(), frames: Vec::new(), masks: None };
+    let mut builder = Builder {
+        plan,
+        trees: HashMap::new(),
+        devices: Vec::new(),
+        frames: Vec::new(),
+        masks: None,
+        free: Vec::new(),
+        outer_proc: None,
+    };
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
-    mount::set_attributes(fs::CWD, Path::new("/"), true, attributes).map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
+    mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
+        .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
     builder.attach_all()
 }
@@ -56,6 +73,10 @@ struct Builder<'a> {
     frames: Vec<OwnedFd>,
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
+    free: Vec<Free>,
+    /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
+    /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
+    outer_proc: Option<OwnedFd>,
 }
 
 fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
@@ -95,7 +116,8 @@ impl Builder<'_> {
             Err(error) if self.is_served(path) && error.is(Errno::NOENT) => return Ok(None),
             cloned => cloned.map_err(about)?,
         };
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() }).map_err(about)?;
+        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
+            .map_err(about)?;
         Ok(Some(tree))
     }
 
@@ -114,9 +136,10 @@ impl Builder<'_> {
         Ok(None)
     }
 
-    fn attach_all(mut self) -> Done<()> {
+    fn attach_all(mut self) -> Done<Built> {
         let plan = self.plan;
         let root = self.root()?;
+        self.prepare_masks(&root)?;
         for (index, op) in plan.mounts.iter().enumerate() {
             self.carry_out(&root, index, op)?;
         }
@@ -124,10 +147,14 @@ impl Builder<'_> {
             let sealed = Attributes { set: RDONLY, ..Attributes::default() };
             mount::set_attributes(frame, Path::new(""), false, sealed).map_err(|e| Failure::of(Step::Attach, &e))?;
         }
+        if let Some(proc) = self.outer_proc.take() {
+            let path = Path::new("/proc");
+            mount::attach(&proc, &target(&root, path)?).map_err(attaching(path))?;
+        }
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(())
+        Ok(Built { masks: self.masks, free: self.free })
     }
 
     /// The directory that everything is attached below.
@@ -135,7 +162,12 @@ impl Builder<'_> {
         match self.plan.root {
             Root::Host => fs::open_place(Path::new("/")).map_err(attaching(Path::new("/"))),
             // It has to be attached somewhere before it can become the root; /proc exists wherever this runs.
-            Root::Empty => self.frame(&fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?, "0755"),
+            Root::Empty => {
+                let place = fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?;
+                let proc = mount::clone_tree(&place, Path::new("")).map_err(attaching(Path::new("/proc")))?;
+                self.outer_proc = Some(proc);
+                self.frame(&place, "0755")
+            }
         }
     }
 
@@ -148,14 +180,14 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
-            Op::Private { path, .. } => self.attach_tree(root, index, path, false),
-            Op::Bind { path, .. } => self.attach_tree(root, index, path, true),
+            Op::Private { path, .. } => self.attach_private(root, index, path),
+            Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
         }
     }
 
-    /// Attach a clone. A bind of a place in the host's tree must still be the very file that was cloned: where the host
+    /// Attach a clone of a place in the host's tree must still be the very file that was cloned: where the host
     /// exchanged it meanwhile, the broker serves it, or the launch fails.
-    fn attach_tree(&mut self, root: &OwnedFd, index: usize, path: &Path, in_place: bool) -> Done<()> {
+    fn attach_bind(&mut self, root: &OwnedFd, index: usize, path: &Path, view: View) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         let served = self.is_served(path);
         let place = match fs::open_beneath(root, relative(path), OFlags::PATH) {
@@ -164,10 +196,19 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if in_place && !stubbed && cloned != there {
+        if !stubbed && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
-        mount::attach(&tree, &place).map_err(attaching(path))
+        mount::attach(&tree, &place).map_err(attaching(path))?;
+        if view == View::Write && !stubbed {
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+        }
+        Ok(())
+    }
+
+    fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
+        mount::attach(&tree, target(root, path)?).map_err(attaching(path))
     }
 
     /// A tmpfs for mount points, attached at `place`; gives its root.
@@ -181,19 +222,31 @@ impl Builder<'_> {
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
         let place = target(root, path)?;
-        let name = match kind {
-            Kind::Directory => "directory",
-            Kind::File => "file",
+        let Some(masks) = &self.masks else {
+            return Err(Failure::because(Step::Attach, "nothing was prepared to hide it with").about(path.display()));
         };
-        if self.masks.is_none() {
-            self.masks = Some(masks(root)?);
-        }
-        let Some(masks) = &self.masks else { return Ok(()) };
-        let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        let tree = mount::clone_tree(masks, Path::new(name)).map_err(attaching(path))?;
-        mount::set_attributes(&tree, Path::new(""), false, Attributes { set, ..Attributes::default() })
-            .map_err(attaching(path))?;
+        let tree = mask(masks, kind).map_err(attaching(path))?;
         mount::attach(&tree, &place).map_err(attaching(path))
+    }
+
+    /// What hides things is attached where something covers it a moment later.
+    fn prepare_masks(&mut self, root: &OwnedFd) -> Done<()> {
+        let plan = self.plan;
+        if plan.hidden.is_empty() {
+            return Ok(());
+        }
+        let covered = if plan.mounts.iter().any(|op| matches!(op, Op::Dev { .. })) {
+            Path::new("/dev")
+        } else if plan.request.proc == ProcView::Fresh {
+            Path::new("/proc")
+        } else {
+            return Err(Failure::because(Step::Attach, "nothing can be hidden with both /dev and /proc of the host"));
+        };
+        if plan.root == Root::Empty {
+            stub(root, covered, Kind::Directory)?;
+        }
+        self.masks = Some(masks(&target(root, covered)?)?);
+        Ok(())
     }
 
     fn copy(&mut self, root: &OwnedFd, path: &Path, files: &[PathBuf]) -> Done<()> {
@@ -272,15 +325,27 @@ fn attach_in(dir: &OwnedFd, name: &str, tree: &OwnedFd) -> Done<()> {
     mount::attach(tree, &place).map_err(attaching(path))
 }
 
-/// A tmpfs with an empty directory and an empty file that nobody may open. It lies below the minimal `/dev`, where nothing
-/// can reach it, because only what is attached can be cloned (before Linux 6.15).
-fn masks(root: &OwnedFd) -> Done<OwnedFd> {
-    let path = Path::new("/dev");
+/// A tmpfs with an empty directory and an empty file that nobody may open. It is attached at a place that something else
+/// is about to cover, where nothing can reach it, because only what is attached can be cloned (before Linux 6.15).
+fn masks(place: &OwnedFd) -> Done<OwnedFd> {
+    let failed = |error| Failure::of(Step::Attach, &error).about("what hidden places show");
     let masks = tmpfs("0700", "64k")?;
-    fs::mkdir_at(&masks, Path::new("directory"), 0).map_err(attaching(path))?;
-    fs::create_at(&masks, Path::new("file"), 0).map_err(attaching(path))?;
-    mount::attach(&masks, &target(root, path)?).map_err(attaching(path))?;
+    fs::mkdir_at(&masks, Path::new("directory"), 0).map_err(failed)?;
+    fs::create_at(&masks, Path::new("file"), 0).map_err(failed)?;
+    mount::attach(&masks, place).map_err(failed)?;
     Ok(masks)
+}
+
+/// A mount of one of the two, to be attached over something.
+pub(super) fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
+    let name = match kind {
+        Kind::Directory => "directory",
+        Kind::File => "file",
+    };
+    let tree = mount::clone_tree(masks, Path::new(name))?;
+    let set = RDONLY | NOSUID | NODEV | NOEXEC;
+    mount::set_attributes(&tree, Path::new(""), false, Attributes { set, ..Attributes::default() })?;
+    Ok(tree)
 }
 
 /// A path as seen from the root's descriptor.
@@ -360,25 +425,42 @@ fn link(root: &OwnedFd, path: &Path, target: &Path) -> Done<()> {
     }
 }
 
-/// Bind a directory of `/proc` on itself read-only, or mask a file of it, in the namespaces of pid 1.
-pub(super) fn restrict_proc() -> Done<()> {
+/// A new procfs on `/proc`. Where user 0 exists inside, it gives what [`restrict_proc`] needs.
+pub(super) fn show_proc() -> Done<Option<OwnedFd>> {
     let failed = |error: sys::Error| Failure::of(Step::MountProc, &error);
+    let place = fs::open_place(Path::new("/proc")).map_err(failed)?;
+    let root = crate::sys::process::user().0 == 0;
+    let masks = if root { Some(masks(&place)?) } else { None };
+    let proc = mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC).map_err(failed)?;
+    mount::attach(&proc, &place).map_err(failed)?;
+    Ok(masks)
+}
+
+/// What root may write even without any capability (`core_pattern` is host root) becomes read-only, memory and keys are
+/// masked.
+pub(super) fn restrict_proc(masks: &OwnedFd) -> Done<()> {
+    restrict(masks).map_err(|error| Failure::of(Step::MountProc, &error))
+}
+
+fn restrict(masks: &OwnedFd) -> sys::Result<()> {
     for name in ["sys", "irq", "bus", "fs", "acpi", "scsi", "sysrq-trigger"] {
-        let path = Path::new("/proc").join(name);
-        let place = match fs::open_place(&path) {
-            Err(error) if error.is(Errno::NOENT) => continue,
-            opened => opened.map_err(failed)?,
-        };
-        let tree = mount::clone_tree(&place, Path::new("")).map_err(failed)?;
+        let Some(place) = open_in_proc(name)? else { continue };
+        let tree = mount::clone_tree(&place, Path::new(""))?;
         let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() }).map_err(failed)?;
-        mount::attach(&tree, &place).map_err(failed)?;
+        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })?;
+        mount::attach(&tree, &place)?;
     }
     for name in ["kcore", "keys"] {
-        let Ok(place) = fs::open_place(&Path::new("/proc").join(name)) else { continue };
-        let null = fs::openat2(fs::CWD, Path::new("/dev/null"), OFlags::PATH, Mode::empty(), ResolveFlags::empty());
-        let tree = null.and_then(|null| mount::clone_tree(&null, Path::new(""))).map_err(failed)?;
-        mount::attach(&tree, &place).map_err(failed)?;
+        let Some(place) = open_in_proc(name)? else { continue };
+        mount::attach(mask(masks, Kind::File)?, &place)?;
     }
     Ok(())
+}
+
+/// A place in `/proc`; `None` where this kernel has it not.
+fn open_in_proc(name: &str) -> sys::Result<Option<OwnedFd>> {
+    match fs::open_place(&Path::new("/proc").join(name)) {
+        Err(error) if error.is(Errno::NOENT) => Ok(None),
+        opened => opened.map(Some),
+    }
 }

@@ -4,8 +4,8 @@
 //! door: what is not a pipe, a socket or a terminal is opened anew inside, or read and written through a pipe.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -13,7 +13,7 @@ use super::{Failure, Step};
 use crate::plan::Plan;
 use crate::policy::Access;
 use crate::sys::fs::{self, FileId, FileType, OFlags, Stat};
-use crate::sys::socket;
+use crate::sys::socket::{self, standard};
 
 /// What one of the three descriptors becomes inside.
 pub(super) enum Source {
@@ -42,10 +42,10 @@ impl Stdio {
     /// Decide for each of the three descriptors.
     pub(super) fn prepare(plan: &Plan) -> Result<Self, Failure> {
         let mut pumps = [None, None, None];
-        let input = prepare(plan, 0, io::stdin().as_fd(), &mut pumps)?;
-        let output = prepare(plan, 1, io::stdout().as_fd(), &mut pumps)?;
-        let shared = matches!(output, Source::Pipe(_)) && same_file(io::stdout().as_fd(), io::stderr().as_fd());
-        let error = if shared { Source::SameAsOutput } else { prepare(plan, 2, io::stderr().as_fd(), &mut pumps)? };
+        let input = prepare(plan, 0, standard(0), &mut pumps)?;
+        let output = prepare(plan, 1, standard(1), &mut pumps)?;
+        let shared = matches!(output, Source::Pipe(_)) && same_file(standard(1), standard(2));
+        let error = if shared { Source::SameAsOutput } else { prepare(plan, 2, standard(2), &mut pumps)? };
         Ok(Self { sources: [input, output, error], pumps })
     }
 
@@ -59,10 +59,10 @@ impl Stdio {
             pumps.start_input();
         }
         if let Some(from) = output {
-            pumps.drain(from, io::stdout().as_fd().try_clone_to_owned()?);
+            pumps.drain(from, standard(1).try_clone_to_owned()?);
         }
         if let Some(from) = error {
-            pumps.drain(from, io::stderr().as_fd().try_clone_to_owned()?);
+            pumps.drain(from, standard(2).try_clone_to_owned()?);
         }
         Ok(pumps)
     }
@@ -77,7 +77,7 @@ pub(super) struct Pumps {
 impl Pumps {
     /// Feed the pipe that is the command's standard input.
     pub(super) fn start_input(&mut self) {
-        let (Some(to), Ok(from)) = (self.input.take(), io::stdin().as_fd().try_clone_to_owned()) else { return };
+        let (Some(to), Ok(from)) = (self.input.take(), standard(0).try_clone_to_owned()) else { return };
         // Never joined: it may wait for ever for a command that does not read.
         std::thread::spawn(move || copy(from, to));
     }
@@ -96,18 +96,28 @@ impl Pumps {
 }
 
 fn copy(from: OwnedFd, to: OwnedFd) {
-    // An error on either side closes both: the writer gets SIGPIPE, the reader the end of its input, as without us.
-    let _ = io::copy(&mut File::from(from), &mut File::from(to));
+    // Plain reads and writes: `splice` takes the file's offset before it waits, and would write over what others wrote.
+    let (mut from, mut to) = (File::from(from), File::from(to));
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // An error on either side closes both: the writer gets SIGPIPE, the reader the end, as without us.
+            Ok(0) | Err(_) => return,
+            Ok(count) => match to.write_all(&buffer[..count]) {
+                Ok(()) => {}
+                Err(_) => return,
+            },
+        }
+    }
 }
+
+/// As much as a pipe holds.
+const BUFFER: usize = 65_536;
 
 /// Move our own descriptor to where the command left the file that it opened anew, as if it had shared the offset.
 pub(super) fn restore_offset(number: usize, offset: u64) {
-    let fd = match number {
-        0 => io::stdin().as_fd().try_clone_to_owned(),
-        1 => io::stdout().as_fd().try_clone_to_owned(),
-        _ => io::stderr().as_fd().try_clone_to_owned(),
-    };
-    if let Ok(fd) = fd {
+    if let Ok(fd) = standard(number).try_clone_to_owned() {
         // Whoever reads on gets the rest; if the file cannot seek after all, there is nothing to restore.
         let _ = File::from(fd).seek(SeekFrom::Start(offset));
     }

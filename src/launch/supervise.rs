@@ -1,12 +1,18 @@
 //! The supervisor's side of a running command: maps users, passes signals on, shares the terminal, learns the status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, STATUS_FAILED, Step, Trace, setup};
+use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
+use crate::policy::Rules;
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
 use crate::sys::signal::{self as signals, Received};
 use crate::sys::{socket, terminal};
@@ -27,7 +33,7 @@ pub(super) const SIGNALS: [i32; 10] = [
 ];
 
 /// How the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     Exited(u8),
     Signaled(i32),
@@ -43,8 +49,8 @@ impl Status {
         }
     }
 
-    fn from_wait(status: i32) -> Self {
-        let status = WaitStatus::new(status.cast_unsigned());
+    /// The status of a process that has ended.
+    pub(super) fn of(status: WaitStatus) -> Self {
         match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Self::Exited(u8::try_from(code & 0xff).unwrap_or(STATUS_FAILED)),
             (None, Some(signal)) => Self::Signaled(signal),
@@ -53,9 +59,18 @@ impl Status {
     }
 }
 
+/// A run that is over.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: Status,
+    /// What the policy denied the command.
+    pub denials: Arc<Mutex<Denials>>,
+}
+
 /// A pidfd of the process that started us.
 pub(super) fn caller() -> Result<OwnedFd, Failure> {
-    let gone = || Failure::because(Step::Fork, "--die-with-parent: the parent process is gone or in another pid namespace");
+    let gone =
+        || Failure::because(Step::Fork, "--die-with-parent: the parent process is gone or in another pid namespace");
     let parent = process::parent().ok_or_else(gone)?;
     let pidfd = process::pidfd(parent).map_err(|error| Failure::of(Step::Fork, &error))?;
     // The number could have been used again between the two calls; ours would then be another parent.
@@ -69,6 +84,9 @@ pub struct Running {
     signals: OwnedFd,
     parent: Option<OwnedFd>,
     identity: Identity,
+    names: Arc<Rules>,
+    denials: Arc<Mutex<Denials>>,
+    broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
     /// The command's process group as numbered here.
@@ -95,26 +113,58 @@ impl Running {
     ) -> Result<Self, Failure> {
         let signals = signals::descriptor(&SIGNALS[..9]).map_err(|error| Failure::of(Step::Supervise, &error))?;
         let pumps = stdio.into_pumps().map_err(|error| Failure::because(Step::PrepareStdio, error.to_string()))?;
-        let identity = plan.identity.clone();
-        let terminal = terminal::controlling();
-        Ok(Self { child, control, signals, parent, identity, pumps, terminal, command: None, begin, trace })
+        Ok(Self {
+            child,
+            control,
+            signals,
+            parent,
+            identity: plan.identity.clone(),
+            names: Arc::clone(&plan.names),
+            denials: Arc::default(),
+            broker: None,
+            pumps,
+            terminal: terminal::controlling(),
+            command: None,
+            begin,
+            trace,
+        })
     }
 
     /// Wait for the command's end, and for the end of everything that it started.
     ///
     /// # Errors
     /// What kept the command from being started, or the sandbox from living as long as it.
-    pub fn wait(mut self) -> Result<Status, Failure> {
+    pub fn wait(mut self) -> Result<Ended, Failure> {
         let outcome = self.supervise();
         // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
         let ended = process::wait(Some(self.child), process::until_end());
         self.take_terminal();
         self.pumps.finish();
+        if let Some(broker) = self.broker {
+            // Nobody is left to be answered. What stopped it early was seen inside as calls that failed.
+            let _ = broker.join();
+        }
+        ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(status),
+            Outcome::Status(status) => Ok(Ended { status, denials: self.denials }),
             Outcome::Failed(failure) => Err(failure),
         }
-        .and_then(|status| ended.map(|_| status).map_err(|error| Failure::of(Step::Supervise, &error)))
+    }
+
+    fn start_broker(&mut self, fds: Vec<OwnedFd>, mounts: Vec<u64>) -> Result<(), Failure> {
+        let failed = |error: guard::Error| Failure::of(Step::InstallFilter, &error);
+        let Some(listener) = fds.into_iter().next() else { return Err(lost()) };
+        let setup = guard::Setup {
+            rules: Arc::clone(&self.names),
+            mounts: mounts.into_iter().collect(),
+            denials: Arc::clone(&self.denials),
+            moved: Vec::new(),
+            new_directory: None,
+        };
+        let broker = Broker::new(listener, setup).map_err(failed)?;
+        let thread = std::thread::Builder::new().name("broker".into()).spawn(move || broker.run());
+        self.broker = Some(thread.map_err(|error| Failure::because(Step::InstallFilter, error.to_string()))?);
+        self.order(&Order::Go)
     }
 
     fn supervise(&mut self) -> Outcome {
@@ -155,13 +205,14 @@ impl Running {
     }
 
     fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
-        let received = message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
+        let received =
+            message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
         let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
         match report {
             Report::Step(step) => self.note(step),
             Report::MapUsers => self.map_users()?,
             Report::NeedInput => self.pumps.start_input(),
-            Report::Guarded { .. } => {}
+            Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
             Report::Started => self.command = fds.first().and_then(process::pid_of),
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
@@ -171,7 +222,7 @@ impl Running {
                         stdio::restore_offset(number, offset);
                     }
                 }
-                return Ok(Some(Outcome::Status(Status::from_wait(status))));
+                return Ok(Some(Outcome::Status(status)));
             }
         }
         Ok(None)
@@ -247,7 +298,9 @@ impl Running {
 }
 
 fn identity_map(extents: &[Extent]) -> String {
-    extents.iter().map(|extent| format!("{} {} {}\n", extent.first, extent.first, extent.count)).collect()
+    let lines: Vec<_> =
+        extents.iter().map(|extent| format!("{} {} {}\n", extent.first, extent.first, extent.count)).collect();
+    lines.concat()
 }
 
 fn lost() -> Failure {

@@ -1,7 +1,9 @@
 //! From what was asked and what is there to what will be done.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use super::error::Problem;
 use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
 use crate::policy::{Access, Origin, Policy, Rule, Target};
 
@@ -11,7 +13,7 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 /// Names the first rule that cannot be enforced on this host, and its origin.
 pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
     check_links(facts)?;
-    let environment = environment::build(policy, &request);
+    let environment = environment::build(policy, &request, facts.pwd_is_cwd);
     let layout = mounts::layout(facts, &request, &environment.wanted)?;
     let mut notes = layout.notes;
     note_hard_links(policy, facts, &mut notes)?;
@@ -21,9 +23,12 @@ pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, E
         mounts: layout.ops,
         network: policy.network.value,
         environment: environment.variables,
-        names: facts.names.clone(),
+        names: Arc::new(facts.names.clone()),
         guarded: layout.guarded,
+        hidden: layout.hidden,
+        absent: layout.absent,
         promised: environment.promised,
+        strict: policy.strict.value,
         notes,
         request,
     })
@@ -48,13 +53,8 @@ fn check_links(facts: &Facts) -> Result<(), Error> {
         for link in &place.links {
             let judged = facts.names.judge(&link.at);
             if judged.access == Access::Write {
-                return Err(Error::PlantedLink {
-                    access: rule.access,
-                    path: literal(rule).to_owned(),
-                    origin: rule.origin.clone(),
-                    link: link.at.clone(),
-                    writable: judged.rule.origin.clone(),
-                });
+                let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
+                return Err(Error::of(rule, Problem::PlantedLink { link, writable }));
             }
         }
     }
@@ -70,7 +70,7 @@ fn note_hard_links(policy: &Policy, facts: &Facts, notes: &mut Vec<String>) -> R
             continue;
         }
         if policy.strict.value {
-            return Err(Error::HardLink { path: place.real.clone(), origin: rule.origin.clone() });
+            return Err(Error::of(rule, Problem::HardLink));
         }
         notes.push(format!(
             "{} ({}) has more hard links than one: it can be changed through another of its names, if that is writable",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Request;
 use crate::policy::{Environment, Policy};
@@ -17,11 +17,13 @@ pub(super) struct Built {
     pub(super) wanted: Vec<PathBuf>,
 }
 
-/// The variables of the command.
-pub(super) fn build(policy: &Policy, request: &Request) -> Built {
+/// The variables of the command. `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`).
+pub(super) fn build(policy: &Policy, request: &Request, pwd_is_cwd: bool) -> Built {
     let mut env = inherited(&policy.context.env, &policy.environment);
     add_ours(&mut env, request);
-    set_pwd(&mut env, &request.cwd);
+    if !pwd_is_cwd {
+        env.insert("PWD".into(), request.cwd.clone().into());
+    }
     for (name, value) in &policy.environment.set {
         env.insert(name.clone(), value.clone());
     }
@@ -60,13 +62,4 @@ fn add_ours(env: &mut BTreeMap<OsString, OsString>, request: &Request) {
         Some(id) => env.insert("STOCKADE_SESSION".into(), id.into()),
         None => env.remove(OsStr::new("STOCKADE_SESSION")),
     };
-}
-
-/// `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`), else it is the real path.
-fn set_pwd(env: &mut BTreeMap<OsString, OsString>, cwd: &Path) {
-    let spelt = env.get(OsStr::new("PWD")).map(Path::new);
-    let same = spelt.is_some_and(|pwd| pwd.is_absolute() && crate::probe::place(pwd).real == cwd);
-    if !same {
-        env.insert("PWD".into(), cwd.into());
-    }
 }

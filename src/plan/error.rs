@@ -1,55 +1,82 @@
 //! Why a policy cannot be carried out on this host.
 
+use std::fmt;
 use std::path::PathBuf;
 
-use crate::policy::{Access, Origin};
+use super::build::literal;
+use crate::policy::{Access, Origin, Rule};
 use crate::sys::Errno;
 
-/// A rule that cannot be enforced here: an error, never a skip.
+/// A plan that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{access} {} ({origin}): the path does not exist", path.display())]
-    Absent { access: Access, path: PathBuf, origin: Origin },
-    #[error("{access} {} ({origin}): cannot look it up", path.display())]
-    Unknown { access: Access, path: PathBuf, origin: Origin, source: Errno },
-    #[error("{access} {} ({origin}): it is not a directory", path.display())]
-    NotDirectory { access: Access, path: PathBuf, origin: Origin },
-    #[error(
-        "{access} {} ({origin}): follows the symbolic link {}, which lies in a place that {} makes writable",
-        path.display(), link.display(), writable
-    )]
-    PlantedLink { access: Access, path: PathBuf, origin: Origin, link: PathBuf, writable: Origin },
-    #[error("{access} {} ({origin}): overlays are not available yet", path.display())]
-    Overlay { access: Access, path: PathBuf, origin: Origin },
-    #[error(
-        "{access} {} ({origin}): a stricter rule inside a writable place needs seccomp user notification, which is not available here",
-        path.display()
-    )]
-    NoNotification { access: Access, path: PathBuf, origin: Origin },
-    #[error("{access} {} ({origin}): nothing below /proc can be ruled, it is made anew for each run", path.display())]
-    Proc { access: Access, path: PathBuf, origin: Origin },
+    /// A rule that cannot be enforced here: an error, never a skip.
+    #[error("{rule}: {problem}")]
+    Rule { rule: Box<Named>, problem: Problem },
     #[error("the working directory {} is not visible inside", .0.display())]
     HiddenCwd(PathBuf),
-    #[error("{} ({origin}): more hard links than one lead to this protected file", path.display())]
-    HardLink { path: PathBuf, origin: Origin },
+}
+
+/// A rule as its author knows it.
+#[derive(Debug)]
+pub struct Named {
+    pub access: Access,
+    pub path: PathBuf,
+    pub origin: Origin,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.access, self.path.display(), self.origin)
+    }
+}
+
+/// What is wrong with a rule on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    #[error("the path does not exist")]
+    Absent,
+    #[error("cannot look at the path: {0}")]
+    Unknown(Errno),
+    #[error("it is not a directory")]
+    NotDirectory,
+    #[error("follows the symbolic link {}, which lies in a place that {writable} makes writable", link.display())]
+    PlantedLink { link: PathBuf, writable: Origin },
+    #[error("overlays are not available yet")]
+    Overlay,
+    #[error("a stricter rule inside a writable place needs seccomp user notification, which is not available here")]
+    NoNotification,
+    #[error("nothing below /proc can be ruled, it is made anew for each run")]
+    Proc,
+    #[error("more hard links than one lead to this protected file")]
+    HardLink,
 }
 
 impl Error {
+    pub(super) fn of(rule: &Rule, problem: Problem) -> Self {
+        let named = Named { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() };
+        Self::Rule { rule: Box::new(named), problem }
+    }
+
     /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Absent { access, path, .. } => Some(format!(
-                "create {} first, or write {{ path = \"…\", optional = true }} if the {access} rule may be left out",
-                path.display()
-            )),
-            Self::PlantedLink { link, .. } => Some(format!(
+        let (rule, problem) = match self {
+            Self::HiddenCwd(_) => return Some("name it in a rule, or choose another with --chdir".into()),
+            Self::Rule { rule, problem } => (rule, problem),
+        };
+        Some(match problem {
+            Problem::Absent => format!(
+                "create {} first, or write {{ path = \"…\", optional = true }} if the {} rule may be left out",
+                rule.path.display(),
+                rule.access
+            ),
+            Problem::PlantedLink { link, .. } => format!(
                 "a command in an earlier run could have made {}; name the place where it leads instead",
                 link.display()
-            )),
-            Self::HiddenCwd(_) => Some("name it in a rule, or choose another with --chdir".into()),
-            Self::HardLink { .. } => Some("remove the other links, or leave out --strict".into()),
-            _ => None,
-        }
+            ),
+            Problem::HardLink => "remove the other links, or leave out --strict".into(),
+            _ => return None,
+        })
     }
 }

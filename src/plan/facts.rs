@@ -25,6 +25,8 @@ pub struct Facts {
     pub terminal: Option<PathBuf>,
     /// The files that `/etc/ssh/ssh_config.d` holds.
     pub ssh_config: Vec<PathBuf>,
+    /// Does the caller's `PWD` lead to the working directory?
+    pub pwd_is_cwd: bool,
     /// Can names be guarded here (seccomp user notification)?
     pub can_guard: bool,
 }
@@ -72,7 +74,11 @@ pub struct Link {
 /// Is it there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    Present { kind: Kind, file: FileId, nlink: u32 },
+    Present {
+        kind: Kind,
+        file: FileId,
+        nlink: u32,
+    },
     Absent,
     /// The caller may not look, or the look-up failed.
     Unknown(Errno),

@@ -17,6 +17,7 @@ pub use facts::{Caller, Child, Extent, Facts, Link, Place, State};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -63,11 +64,17 @@ pub struct Plan {
     /// The whole environment of the command.
     pub environment: Vec<(OsString, OsString)>,
     /// The rules by real path: what the broker judges by.
-    pub names: Rules,
+    pub names: Arc<Rules>,
     /// Directories that are writable by rule, but not in every name: shown read-only, served by the broker.
     pub guarded: Vec<PathBuf>,
+    /// Names that stay hidden when the host creates or replaces them while the command runs.
+    pub hidden: Vec<PathBuf>,
+    /// Writable paths that do not exist yet (indices of their rules): the command may create exactly these.
+    pub absent: Vec<usize>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
     pub promised: Vec<(PathBuf, &'static str)>,
+    /// Refuse or end the run where the default is to state a known limit.
+    pub strict: bool,
     /// Known limits that apply to this run.
     pub notes: Vec<String>,
     pub request: Request,

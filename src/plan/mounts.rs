@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
+use super::error::Problem;
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
 
@@ -15,6 +16,8 @@ pub(super) struct Layout {
     pub(super) root: Root,
     pub(super) ops: Vec<Op>,
     pub(super) guarded: Vec<PathBuf>,
+    pub(super) hidden: Vec<PathBuf>,
+    pub(super) absent: Vec<usize>,
     pub(super) notes: Vec<String>,
 }
 
@@ -83,12 +86,7 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
     if built_in(rule) || rule.optional || matches!(rule.access, Access::Hide | Access::Read) {
         return Ok(());
     }
-    Err(Error::Unknown {
-        access: rule.access,
-        path: literal(rule).to_owned(),
-        origin: rule.origin.clone(),
-        source: errno,
-    })
+    Err(Error::of(rule, Problem::Unknown(errno)))
 }
 
 struct Builder<'a> {
@@ -98,6 +96,8 @@ struct Builder<'a> {
     regions: BTreeMap<PathBuf, Region>,
     ops: Vec<Op>,
     guarded: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    absent: Vec<usize>,
     notes: Vec<String>,
 }
 
@@ -105,7 +105,16 @@ impl<'a> Builder<'a> {
     fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
         let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
         let frames = frames(items);
-        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), notes: Vec::new() }
+        Self {
+            facts,
+            frames,
+            regions,
+            ops: Vec::new(),
+            guarded: Vec::new(),
+            hidden: Vec::new(),
+            absent: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
@@ -120,32 +129,30 @@ impl<'a> Builder<'a> {
 
     fn place(&mut self, item: &Item<'a>) -> Result<(), Error> {
         if item.path.starts_with("/proc") && !(item.rule.access == Access::Read && item.path == Path::new("/proc")) {
-            return Err(Error::Proc {
-                access: item.rule.access,
-                path: literal(item.rule).to_owned(),
-                origin: item.rule.origin.clone(),
-            });
+            return Err(Error::of(item.rule, Problem::Proc));
         }
         match item.rule.access {
             Access::Hide => self.hide(item),
             Access::Read => self.read(item),
             Access::Write => return self.write(item),
             Access::Private => return self.private(item),
-            Access::Overlay => return Err(overlay(item.rule)),
+            Access::Overlay => return Err(Error::of(item.rule, Problem::Overlay)),
         }
         Ok(())
     }
 
     fn hide(&mut self, item: &Item<'a>) {
         let around = self.around(item.path);
-        let Some(kind) = item.kind else { return };
         if around.is_ours() || around == Region::Hidden {
             return;
         }
-        if self.frames.contains(item.path) || item.path == Path::new("/") {
+        let root = item.path == Path::new("/");
+        if self.frames.contains(item.path) || root {
             self.ops.push(Op::Frame { path: item.path.to_owned(), rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Frame);
         } else {
+            self.hidden.push(item.path.to_owned());
+            let Some(kind) = item.kind else { return };
             self.ops.push(Op::Mask { path: item.path.to_owned(), kind, rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Hidden);
         }
@@ -181,8 +188,9 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if !self.facts.can_guard || !matches!(self.around(item.path), Region::Host | Region::Writable) {
-            return Err(absent(item.rule));
+            return Err(Error::of(item.rule, Problem::Absent));
         }
+        self.absent.push(item.index);
         self.guarded.extend(item.path.parent().map(Path::to_owned));
         Ok(())
     }
@@ -218,21 +226,17 @@ impl<'a> Builder<'a> {
             rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
-        Err(Error::NoNotification {
-            access: rule.access,
-            path: literal(rule).to_owned(),
-            origin: rule.origin.clone(),
-        })
+        Err(Error::of(rule, Problem::NoNotification))
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
         let around = self.around(item.path);
         match item.kind {
             Some(Kind::Directory) => {}
-            Some(Kind::File) => return Err(not_directory(item.rule)),
+            Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
             None if around.is_ours() => {}
             None if item.rule.optional || built_in(item.rule) => return Ok(()),
-            None => return Err(absent(item.rule)),
+            None => return Err(Error::of(item.rule, Problem::Absent)),
         }
         if around.is_ours() {
             self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
@@ -257,7 +261,14 @@ impl<'a> Builder<'a> {
         // Stable: at one place the mount point is made before anything is mounted there.
         self.ops.sort_by(|a, b| a.path().cmp(b.path()));
         self.check_cwd(cwd)?;
-        Ok(Layout { root, ops: self.ops, guarded: self.guarded, notes: self.notes })
+        Ok(Layout {
+            root,
+            ops: self.ops,
+            guarded: self.guarded,
+            hidden: self.hidden,
+            absent: self.absent,
+            notes: self.notes,
+        })
     }
 
     /// `/dev`, the mount points of an empty root, and what ssh needs.
@@ -328,16 +339,4 @@ fn frames<'a>(items: &[Item<'a>]) -> BTreeSet<&'a Path> {
 /// Device nodes work only where a rule names them below `/dev`.
 fn view(path: &Path) -> View {
     if path.starts_with("/dev") { View::Device } else { View::Write }
-}
-
-fn overlay(rule: &Rule) -> Error {
-    Error::Overlay { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
-}
-
-fn absent(rule: &Rule) -> Error {
-    Error::Absent { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
-}
-
-fn not_directory(rule: &Rule) -> Error {
-    Error::NotDirectory { access: rule.access, path: literal(rule).to_owned(), origin: rule.origin.clone() }
 }

@@ -114,7 +114,8 @@ const TRUSTED_AT_HOME: &[(&str, &str)] = &[
 /// project that is `/tmp` is private, one that is `~/.ssh` hidden.
 ///
 /// The project's own `write` rule is left out where it would open what no project is: `/`, a directory above the home
-/// directory (`/home`), and stockade's own state. A home directory may be a project: everything stricter below it holds.
+/// directory (`/home`), and stockade's own state. A home directory may be a project: everything stricter below it
+/// holds.
 pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item = Rule> {
     let mut rules = vec![rule("/", Access::Read, None)];
     rules.extend(["/tmp", "/var/tmp"].map(|path| rule(path, Access::Private, Some(TEMPORARY))));

@@ -1,7 +1,8 @@
 //! What git's everyday commands write in `.git`, and nothing else.
 //!
 //! An allow-list, because every list of what is dangerous was incomplete: `config`, `hooks`, `commondir`,
-//! `worktrees/*/commondir`, `info/attributes` and a planted todo of a rebase each make the next git command *outside* run a program.
+//! `worktrees/*/commondir`, `info/attributes` and a planted todo of a rebase each make the next git command *outside*
+//! run a program.
 
 use std::path::Path;
 
@@ -71,8 +72,8 @@ const PATTERNS: &[&str] = &[
     "sharedindex_*",
 ];
 
-/// Below each `.git/worktrees/<id>`: what a linked work tree has of its own. Not `commondir` and `gitdir`, which say where
-/// the repository is, and not `config.worktree`.
+/// Below each `.git/worktrees/<id>`: what a linked work tree has of its own. Not `commondir` and `gitdir`, which say
+/// where the repository is, and not `config.worktree`.
 const WORKTREE: &[&str] = &[
     "index",
     "index.lock",

@@ -1,7 +1,7 @@
 //! From what was typed to an absolute path: `~`, variables, escapes, `.` and `..`.
 //!
-//! Text goes through here in *escaped form*: a backslash before a byte says that the byte is part of a name, whatever it
-//! means elsewhere. So the value of a variable never becomes a pattern, however the directory is called.
+//! Text goes through here in *escaped form*: a backslash before a byte says that the byte is part of a name, whatever
+//! it means elsewhere. So the value of a variable never becomes a pattern, however the directory is called.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -25,8 +25,8 @@ pub(super) struct Expanded {
 }
 
 /// Replaces `~`, `$NAME`, `${NAME}` and `${NAME:-default}`. `$PROJECT` is the project; every other name comes from the
-/// environment of `context`. A variable that is empty counts as unset: `$CACHE/x` must not become `/x`. `\` makes the next
-/// character a plain one.
+/// environment of `context`. A variable that is empty counts as unset: `$CACHE/x` must not become `/x`. `\` makes the
+/// next character a plain one.
 pub(super) fn expand(text: &[u8], context: &Context) -> Result<Expanded, Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
@@ -169,8 +169,8 @@ pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Makes a path absolute and gives it one spelling: no `.`, no double or final slash.
 ///
-/// Leading `..` of a relative path lead up from `base`, which must be real. A `..` after a name is refused: where the name
-/// is a link, the kernel goes up from where the link leads.
+/// Leading `..` of a relative path lead up from `base`, which must be real. A `..` after a name is refused: where the
+/// name is a link, the kernel goes up from where the link leads.
 pub(super) fn normalise(text: &[u8], base: &Path) -> Result<PathBuf, Problem> {
     let (start, names) = from_base(text, base);
     let mut path = Vec::with_capacity(start.len() + text.len() + 1);

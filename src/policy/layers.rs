@@ -1,6 +1,7 @@
 //! Puts rules of several layers together: later layers replace, one layer must not contradict itself.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Problem;
@@ -23,7 +24,7 @@ impl Layers {
     /// No rules yet; the built-in layer is the first to be added.
     pub(super) fn new(state: &Path) -> Self {
         let rules = Rules {
-            rules: Vec::new(),
+            in_force: Vec::new(),
             layers: Vec::new(),
             replaced: Vec::new(),
             names: Vec::new(),
@@ -41,8 +42,8 @@ impl Layers {
     /// Adds a built-in rule. These meet by accident (the project is `/tmp`, or `~/.ssh`): the stricter holds.
     pub(super) fn add_built_in(&mut self, rule: Rule) {
         match self.find(&rule.target) {
-            Some(index) if rule.access.is_stricter_than(self.rules.rules[index].access) => {
-                self.rules.rules[index] = rule
+            Some(index) if rule.access.is_stricter_than(self.rules.in_force[index].access) => {
+                self.rules.in_force[index] = rule;
             }
             Some(_) => {}
             None => self.push(rule),
@@ -68,7 +69,7 @@ impl Layers {
     }
 
     fn push(&mut self, rule: Rule) {
-        let index = self.rules.rules.len();
+        let index = self.rules.in_force.len();
         let path = match &rule.target {
             Target::Path(path) => Some(path.clone()),
             Target::Pattern(pattern) => {
@@ -76,7 +77,7 @@ impl Layers {
                 None
             }
         };
-        self.rules.rules.push(rule);
+        self.rules.in_force.push(rule);
         self.rules.layers.push(self.layer);
         if let Some(path) = path {
             self.rules.name(index, path);
@@ -84,14 +85,14 @@ impl Layers {
     }
 
     fn replace(&mut self, index: usize, rule: Rule) {
-        let old = std::mem::replace(&mut self.rules.rules[index], rule);
+        let old = std::mem::replace(&mut self.rules.in_force[index], rule);
         self.rules.layers[index] = self.layer;
         self.rules.replaced.push((old, index));
     }
 
     /// The same path twice in one layer. What is merged does not depend on the order.
     fn repeat(&mut self, index: usize, rule: Rule) -> Result<(), Problem> {
-        let held = &mut self.rules.rules[index];
+        let held = &mut self.rules.in_force[index];
         let what = || match &rule.target {
             Target::Path(path) => format!("`{}`", path.display()),
             Target::Pattern(pattern) => format!("`{pattern}`"),
@@ -117,7 +118,7 @@ impl Layers {
             Target::Path(path) => path.as_path(),
             Target::Pattern(pattern) => pattern.anchor(),
         };
-        if rule.access != Access::Hide && !self.state.as_os_str().is_empty() && named.starts_with(&self.state) {
+        if rule.access != Access::Hide && is_at_or_below(named, &self.state) {
             return Err(Problem::State(named.to_owned()));
         }
         Ok(())
@@ -140,10 +141,18 @@ impl Layers {
     fn settle(&mut self) {
         self.rules.tree.forget_ranks();
         self.rules.note_names();
-        for index in 0..self.rules.rules.len() {
+        for index in 0..self.rules.in_force.len() {
             self.rules.begin_pattern(index);
         }
         let state = Some(&self.state).filter(|state| !state.as_os_str().is_empty());
         self.rules.state = state.and_then(|state| self.rules.standing_at(state));
     }
+}
+
+/// `Path::starts_with` for normalised paths, without looking at each component of each rule again. Nothing is below the
+/// empty path.
+fn is_at_or_below(path: &Path, directory: &Path) -> bool {
+    let (path, directory) = (path.as_os_str().as_bytes(), directory.as_os_str().as_bytes());
+    let rest = path.strip_prefix(directory).filter(|_| !directory.is_empty());
+    rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
 }

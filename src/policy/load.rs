@@ -45,8 +45,8 @@ pub struct Flag {
 /// Reads the files and puts every layer together.
 ///
 /// # Errors
-/// A file that must exist and cannot be read; anything in a file or flag that is malformed, contradicts its own layer, or
-/// would open stockade's own state.
+/// A file that must exist and cannot be read; anything in a file or flag that is malformed, contradicts its own layer,
+/// or would open stockade's own state.
 pub fn load(sources: &Sources) -> Result<Policy, Error> {
     let mut files = read_files(sources)?;
     let mut settings = Settings::built_in();

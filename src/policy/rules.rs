@@ -84,15 +84,16 @@ pub struct Judgement<'a> {
 
 /// The rules of every layer, as one answer for each path.
 ///
-/// The most specific rule wins: the one that names the longest part of the path. A rule with a plain path beats a pattern
-/// that matches equally much; among patterns a later layer beats an earlier one, then the stricter beats the other.
+/// The most specific rule wins: the one that names the longest part of the path. A rule with a plain path beats a
+/// pattern that matches equally much; among patterns a later layer beats an earlier one, then the stricter beats the
+/// other.
 ///
-/// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's own
-/// file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules give
-/// back (a project in `/tmp`) are the host's own again.
+/// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's
+/// own file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules
+/// give back (a project in `/tmp`) are the host's own again.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    pub(super) rules: Vec<Rule>,
+    pub(super) in_force: Vec<Rule>,
     /// The layer of each rule.
     pub(super) layers: Vec<usize>,
     pub(super) replaced: Vec<(Rule, usize)>,
@@ -115,29 +116,32 @@ struct Walk {
     /// The rule of the deepest plain name on the path, and how deep that is.
     plain: usize,
     depth: usize,
-    /// What patterns say, all of them and those that begin at or below the deepest plain name.
-    patterns: Seen,
-    inner: Seen,
+    /// The strongest match of all patterns, and of those that begin at or below the deepest plain name.
+    matched: Option<Match>,
+    inner: Option<Match>,
+    /// A read pattern could match below, and the path's last name is a part of it.
+    names_part: bool,
+    /// A read pattern could match below. Also said of those that have no say here: a plain rule further down may give
+    /// the names below it back to them.
+    reaches_below: bool,
     /// The rank of the strictest access strictly below.
     below: u8,
 }
 
-/// What patterns say about a path.
-#[derive(Default, Clone, Copy)]
-struct Seen {
-    /// The strongest match: depth, layer, strictness, index.
-    best: Option<(usize, usize, Reverse<u8>, Reverse<usize>)>,
-    /// A read pattern could match below, and the path's last name is a part of it.
-    names_part: bool,
-    /// A read pattern could match below.
-    reaches_below: bool,
+/// A pattern that matches part of a path; the greatest is the strongest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Match {
+    depth: usize,
+    layer: usize,
+    strictness: Reverse<u8>,
+    rule: Reverse<usize>,
 }
 
 impl Rules {
     /// The rules in force. An index never changes its meaning.
     #[must_use]
     pub fn all(&self) -> &[Rule] {
-        &self.rules
+        &self.in_force
     }
 
     /// Rules that a later layer replaced, each with the index of the one that is in force instead.
@@ -158,13 +162,13 @@ impl Rules {
     }
 
     fn judge_walk(&self, walk: &Walk) -> Judgement<'_> {
-        let seen = self.seen(walk);
-        let index = match seen.best {
-            Some((depth, .., Reverse(index))) if depth > walk.depth => index,
-            _ => walk.plain,
+        let matched = match self.in_force[walk.plain].access {
+            Access::Hide | Access::Private | Access::Overlay => walk.inner,
+            Access::Read | Access::Write => walk.matched,
         };
-        let rule = &self.rules[index];
-        let by_pattern = seen.names_part && Access::Read.is_stricter_than(rule.access);
+        let index = matched.filter(|matched| matched.depth > walk.depth).map_or(walk.plain, |matched| matched.rule.0);
+        let rule = &self.in_force[index];
+        let by_pattern = walk.names_part && Access::Read.is_stricter_than(rule.access);
         let above_stricter = by_pattern || walk.below < rule.access.rank();
         Judgement { access: rule.access, rule, index, above_stricter }
     }
@@ -174,7 +178,7 @@ impl Rules {
     pub fn is_free(&self, path: &Path) -> bool {
         let walk = self.walk(path);
         let judgement = self.judge_walk(&walk);
-        judgement.access == Access::Write && !judgement.above_stricter && !self.seen(&walk).reaches_below
+        judgement.access == Access::Write && !judgement.above_stricter && !walk.reaches_below
     }
 
     /// Does every read pattern hold below `to` as it holds below `from`? If not, a directory that is moved there takes
@@ -182,7 +186,7 @@ impl Rules {
     /// patterns such as `/project/**/x`, which a directory can leave by a name that the pattern does not mention.
     #[must_use]
     pub fn patterns_follow(&self, from: &Path, to: &Path) -> bool {
-        let read = self.rules.iter().filter(|rule| rule.access == Access::Read);
+        let read = self.in_force.iter().filter(|rule| rule.access == Access::Read);
         read.filter_map(|rule| if let Target::Pattern(pattern) = &rule.target { Some(pattern) } else { None }).all(
             |pattern| match (pattern.places(from), pattern.places(to)) {
                 (Some(from), Some(to)) => from & !to == 0,
@@ -192,33 +196,49 @@ impl Rules {
         )
     }
 
-    /// Lets a rule hold for another path too: a link on the way to its own, or where that leads. Where another rule stands
-    /// by its own name, the stricter of the two holds. Gives false, and adds nothing, where the path belongs to stockade's
-    /// own state and the rule would open it.
+    /// Lets a rule hold for another path too: a link on the way to its own, or where that leads. Where another rule
+    /// stands by its own name, the stricter of the two holds. Gives false, and adds nothing, where the path belongs to
+    /// stockade's own state and the rule would open it.
     pub fn add_name(&mut self, index: usize, path: PathBuf) -> bool {
-        if self.state == Some(self.walk(&path).plain) && self.rules[index].access != Access::Hide {
+        if self.state == Some(self.walk(&path).plain) && self.in_force[index].access != Access::Hide {
             return false;
         }
         self.name(index, path);
         true
     }
 
-    pub(super) fn name(&mut self, rule: usize, path: PathBuf) {
-        let node = self.tree.enter(&path);
-        match self.tree.node(node).name {
-            Some(held) => self.contend(held, rule),
-            None => {
-                self.tree.node_mut(node).name = Some(self.names.len());
-                self.names.push(Name { path, rule, node });
+    /// Lets a rule hold for another path *instead* of the one it was written with: where its link leads. The link itself
+    /// is then a name like any other. Gives false, and changes nothing, as [`Rules::add_name`] does.
+    pub fn move_name(&mut self, index: usize, path: &Path) -> bool {
+        let written = self.names.iter().position(|name| name.rule == index);
+        if !self.add_name(index, path.to_owned()) {
+            return false;
+        }
+        if let Some(old) = written.filter(|&old| self.names[old].path != path) {
+            self.tree.node_mut(self.names[old].node).name = None;
+            self.names.swap_remove(old);
+            if let Some(moved) = self.names.get(old) {
+                self.tree.node_mut(moved.node).name = Some(old);
             }
         }
-        self.tree.note_above(node, self.rules[rule].access.rank());
+        true
+    }
+
+    pub(super) fn name(&mut self, rule: usize, path: PathBuf) {
+        let node = self.tree.enter(&path);
+        if let Some(held) = self.tree.node(node).name {
+            self.contend(held, rule);
+        } else {
+            self.tree.node_mut(node).name = Some(self.names.len());
+            self.names.push(Name { path, rule, node });
+        }
+        self.tree.note_above(node, self.in_force[rule].access.rank());
     }
 
     /// The stricter of two rules keeps a name; of two equally strict ones the first.
     fn contend(&mut self, name: usize, rule: usize) {
         let holder = &mut self.names[name].rule;
-        let strength = |index: usize| (self.rules[index].access.rank(), index);
+        let strength = |index: usize| (self.in_force[index].access.rank(), index);
         if strength(rule) < strength(*holder) {
             *holder = rule;
         }
@@ -227,19 +247,19 @@ impl Rules {
     /// Notes each name's access on the directories above it.
     pub(super) fn note_names(&mut self) {
         for name in &self.names {
-            self.tree.note_above(name.node, self.rules[name.rule].access.rank());
+            self.tree.note_above(name.node, self.in_force[name.rule].access.rank());
         }
     }
 
     pub(super) fn begin_pattern(&mut self, rule: usize) {
-        let Target::Pattern(pattern) = &self.rules[rule].target else { return };
+        let Target::Pattern(pattern) = &self.in_force[rule].target else { return };
         let node = self.tree.enter(pattern.anchor());
-        self.tree.node_mut(node).patterns.push(rule);
+        self.tree.begin_pattern(node, rule);
         self.note_pattern(node, rule);
     }
 
     fn note_pattern(&mut self, node: NodeId, rule: usize) {
-        let rank = self.rules[rule].access.rank();
+        let rank = self.in_force[rule].access.rank();
         self.tree.note_above(node, rank);
         let below = &mut self.tree.node_mut(node).strictest_below;
         *below = rank.min(*below);
@@ -253,7 +273,15 @@ impl Rules {
     }
 
     fn walk(&self, path: &Path) -> Walk {
-        let mut walk = Walk { plain: 0, depth: 0, patterns: Seen::default(), inner: Seen::default(), below: u8::MAX };
+        let mut walk = Walk {
+            plain: 0,
+            depth: 0,
+            matched: None,
+            inner: None,
+            names_part: false,
+            reaches_below: false,
+            below: u8::MAX,
+        };
         let mut rest = names(path.as_os_str().as_bytes());
         let mut node = Some(Tree::ROOT);
         let mut depth = 0;
@@ -270,42 +298,28 @@ impl Rules {
     }
 
     fn visit<'a>(&self, walk: &mut Walk, id: NodeId, depth: usize, rest: &(impl Iterator<Item = &'a [u8]> + Clone)) {
-        let node = self.tree.node(id);
-        if let Some(name) = node.name {
-            (walk.plain, walk.depth, walk.inner) = (self.names[name].rule, depth, Seen::default());
+        if let Some(name) = self.tree.node(id).name {
+            (walk.plain, walk.depth, walk.inner) = (self.names[name].rule, depth, None);
         }
-        for &index in &node.patterns {
-            let seen = self.look(index, depth, rest.clone());
-            walk.patterns.merge(seen);
-            walk.inner.merge(seen);
+        for &index in self.tree.patterns(id) {
+            self.look(walk, index, depth, rest.clone());
         }
     }
 
-    /// What one pattern, which begins `depth` names down the path, says about the path.
-    fn look<'a>(&self, index: usize, depth: usize, rest: impl Iterator<Item = &'a [u8]>) -> Seen {
-        let rule = &self.rules[index];
-        let Target::Pattern(pattern) = &rule.target else { return Seen::default() };
+    /// Notes what a pattern, which begins `depth` names down the path, says about the path.
+    fn look<'a>(&self, walk: &mut Walk, index: usize, depth: usize, rest: impl Iterator<Item = &'a [u8]>) {
+        let rule = &self.in_force[index];
+        let Target::Pattern(pattern) = &rule.target else { return };
         let trace = pattern.trace(rest);
-        let rank = (self.layers[index], Reverse(rule.access.rank()), Reverse(index));
-        Seen {
-            best: (trace.matched > 0).then_some((depth + trace.matched, rank.0, rank.1, rank.2)),
-            names_part: trace.ends_in_part && rule.access == Access::Read,
-            reaches_below: trace.reaches_below && rule.access == Access::Read,
-        }
-    }
-
-    fn seen(&self, walk: &Walk) -> Seen {
-        match self.rules[walk.plain].access {
-            Access::Hide | Access::Private | Access::Overlay => walk.inner,
-            Access::Read | Access::Write => walk.patterns,
-        }
-    }
-}
-
-impl Seen {
-    fn merge(&mut self, other: Self) {
-        self.best = self.best.max(other.best);
-        self.names_part |= other.names_part;
-        self.reaches_below |= other.reaches_below;
+        let matched = (trace.matched > 0).then(|| Match {
+            depth: depth + trace.matched,
+            layer: self.layers[index],
+            strictness: Reverse(rule.access.rank()),
+            rule: Reverse(index),
+        });
+        walk.matched = walk.matched.max(matched);
+        walk.inner = walk.inner.max(matched);
+        walk.names_part |= trace.ends_in_part && rule.access == Access::Read;
+        walk.reaches_below |= trace.reaches_below && rule.access == Access::Read;
     }
 }

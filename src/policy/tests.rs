@@ -359,6 +359,17 @@ mod patterns {
         assert!(!policy.rules.is_free(Path::new("/tmp/p")));
     }
 
+    /// Found by the properties: below the inner plain rule, the pattern from above has its say again.
+    #[test]
+    fn a_pattern_that_comes_back_further_down_keeps_a_directory_from_being_free() {
+        let flags =
+            [(Access::Overlay, "/a"), (Access::Write, "/a/*"), (Access::Write, "/a/a/a"), (Access::Read, "/**")];
+        let policy = with_flags(&flags).expect("a policy");
+        assert_eq!(access(&policy, "/a/a"), Access::Write);
+        assert_eq!(access(&policy, "/a/a/a/a"), Access::Read);
+        assert!(!policy.rules.is_free(Path::new("/a/a")));
+    }
+
     #[test]
     fn a_move_must_not_leave_a_pattern() {
         let flags =

@@ -1,9 +1,50 @@
 //! Sessions on disk: who owns what, and when it goes away.
 //!
 //! ```text
-//! <state>/<machine-id>/sessions/<id>/record.json   who owns it
-//!                                   /lease         flock: shared by every run, exclusive to end or reap
-//!                                   /private/<n>/  what appears at /tmp, /var/tmp, …
-//!                     /trash/<random>              renamed here under the exclusive lock, then deleted
+//! <state>/schema                                   version of this layout
+//!        /<machine>/reaped                         when somebody last cleaned up (its time)
+//!                  /sessions/<id>/record.json      who owns it
+//!                                /lease            flock: shared by every run, exclusive to end or reap
+//!                                /private/<name>/  what appears at /tmp, /var/tmp, … (see `escape`)
+//!                                /runs/<run>.json  what a run says of itself, locked exclusively while it lives
+//!                                /runs/<run>/      what it has on disk, if it has
+//!                  /kept/                          overlays kept on request
+//!                  /trash/<random>                 moved here under the exclusive lock, then deleted
 //! ```
+//!
+//! The lease is the whole story of who lives: no pid files, no heartbeats. It is an `flock`, which the kernel drops when
+//! the last copy of its descriptor is closed, however the holder dies. Whoever has locked a lease compares it with what
+//! the *path* names now: between opening and locking the session may have been moved to the trash, and then the lock is
+//! one on a dead file.
+//!
+//! `<machine>` is the text of `/etc/machine-id` (else of `/var/lib/dbus/machine-id`), so that machines that share a home
+//! do not judge one another's sessions. Where there is neither it is `host-` and the host's name.
 #![forbid(unsafe_code)]
+
+mod end;
+mod error;
+mod escape;
+mod id;
+mod lease;
+mod reap;
+mod record;
+mod run;
+mod state;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use end::{End, Ended};
+pub use error::Error;
+pub use id::{Id, IdError};
+pub use lease::Lease;
+pub use reap::{Reap, Reaped, Scope, Why};
+pub use record::{Owner, Record, RecordState};
+pub use run::{Holder, RunRecord};
+pub use state::locate;
+pub use store::{Create, Found, Listing, Store, Want};
+pub use tree::{Cause, Left};
+
+/// What every function here gives.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -63,7 +63,11 @@ pub fn openat2(dir: impl AsFd, path: &Path, flags: OFlags, mode: Mode, resolve: 
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Ok(fd) => return Ok(fd),
             Err(errno) => {
-                return Err(Error::new("openat2", format_args!("{}, {path:?}, {flags:?}, {resolve:?}", Fd(dir)), errno));
+                return Err(Error::new(
+                    "openat2",
+                    format_args!("{}, {path:?}, {flags:?}, {resolve:?}", Fd(dir)),
+                    errno,
+                ));
             }
         }
     }

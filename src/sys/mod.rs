@@ -2,11 +2,17 @@
 //!
 //! rustix is asked first; what it lacks is called through libc. Nothing here decides anything.
 #![allow(unsafe_code, reason = "the one place for it; every other module is denied it")]
-#![allow(clippy::missing_errors_doc, reason = "every function fails as the call that it is named after; see its man page")]
+#![allow(
+    clippy::missing_errors_doc,
+    reason = "every function fails as the call that it is named after; see its man page"
+)]
 
 pub mod act;
+pub mod attr;
 pub mod caller;
 pub mod fs;
+pub mod host;
+pub mod lock;
 pub mod mount;
 pub mod notify;
 pub mod process;
@@ -14,6 +20,7 @@ pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
+pub mod watch;
 
 use std::fmt;
 use std::io;

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::CWD;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
-use super::{Errno, Error, Fd, Result};
+use super::{Errno, Error, Fd, Result, last_errno};
 
 /// What a mount allows; everything that is not said stays as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,13 +46,16 @@ pub fn set_attributes(dir: impl AsFd, path: &Path, recursive: bool, attributes: 
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| failed(Errno::INVAL))?;
     // SAFETY: the path is NUL-terminated and the structure has the size that is passed with it.
     let result = unsafe {
-        libc::syscall(libc::SYS_mount_setattr, dir.as_raw_fd(), path.as_ptr(), flags, &raw const attr, size_of_val(&attr))
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            dir.as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            &raw const attr,
+            size_of_val(&attr),
+        )
     };
     if result == 0 { Ok(()) } else { Err(failed(last_errno())) }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// `open_tree(2)` with `OPEN_TREE_CLONE`: a detached copy of what is mounted at `path`, with all mounts below it.
@@ -80,8 +83,7 @@ pub fn attach(mount: impl AsFd, target: impl AsFd) -> Result<()> {
 /// A new file system instance as a detached mount: `fsopen`, `fsconfig` for each option, `fsmount`.
 pub fn new_filesystem(kind: &str, options: &[(&str, &str)], attributes: u64) -> Result<OwnedFd> {
     let failed = |call, errno| Error::new(call, format_args!("{kind:?}, {options:?}"), errno);
-    let context =
-        rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| failed("fsopen", errno))?;
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| failed("fsopen", errno))?;
     for (key, value) in options {
         configure(context.as_fd(), key, value).map_err(|errno| failed("fsconfig", errno))?;
     }
@@ -103,6 +105,14 @@ fn configure(context: BorrowedFd<'_>, key: &str, value: &str) -> std::result::Re
 pub fn detach(path: &Path) -> Result<()> {
     rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
         .map_err(|errno| Error::new("umount2", format_args!("{path:?}, DETACH|NOFOLLOW"), errno))
+}
+
+/// `umount2(2)` of the mount whose root is open here.
+pub fn detach_at(root: impl AsFd) -> Result<()> {
+    let dir = root.as_fd();
+    rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;
+    detach(Path::new("."))?;
+    rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))
 }
 
 /// Make the mount at `new_root` the root and drop the old one: `pivot_root(".", ".")` and a lazy unmount (`pivot_root(2)`).

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::{PidfdFlags, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Errno, Error, Fd, Result};
+use super::{Errno, Error, Fd, Result, last_errno};
 
 pub use rustix::process::{Pid, Signal, WaitStatus};
 pub use rustix::thread::UnshareFlags;
@@ -25,7 +25,11 @@ pub fn fork() -> Result<Forked> {
     // SAFETY: the callers fork before they start any thread, so the child's copy of the process is consistent.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
-        pid => Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last())),
+        pid => {
+            // `from_raw` asserts that a number is none of kill's special ones.
+            let child = if pid > 0 { Pid::from_raw(pid) } else { None };
+            child.map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
+        }
     }
 }
 
@@ -37,10 +41,6 @@ pub fn exit_now(status: i32) -> ! {
 
 fn failed(call: &'static str, args: &str, errno: Errno) -> Error {
     Error::new(call, format_args!("{args}"), errno)
-}
-
-fn last() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// `unshare(2)`. Only for namespaces and `CLONE_FS`; the descriptor table stays shared.
@@ -89,7 +89,7 @@ fn drop_bounding_set() -> Result<()> {
             continue;
         }
         // EINVAL: the kernel knows no capability of that number, so none above it either.
-        return match last() {
+        return match last_errno() {
             Errno::INVAL => Ok(()),
             errno => Err(Error::new("prctl", format_args!("PR_CAPBSET_DROP, {capability}"), errno)),
         };
@@ -122,7 +122,8 @@ pub fn pid_of(pidfd: impl AsFd) -> Option<Pid> {
     use std::os::fd::AsRawFd;
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
+    // -1 for a process that has ended.
+    Pid::from_raw(line.trim().parse().ok().filter(|pid| *pid > 0)?)
 }
 
 /// `kill(2)`
@@ -181,13 +182,24 @@ pub fn close_on_exec_from(first: u32) -> Result<()> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
+/// Take a descriptor that the caller passed by its number (checked with `F_GETFD`, then close-on-exec).
+pub fn take_descriptor(number: RawFd) -> Result<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: only asks for and sets a flag of the number, open or not.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(Error::new("fcntl", format_args!("{number}, F_SETFD, FD_CLOEXEC"), last_errno()));
+    }
+    // SAFETY: it is open, and the command line gave it to us: nothing else in this process knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// `dup2(2)`: `fd` also becomes number `target`, kept over exec.
 pub fn duplicate_to(fd: impl AsFd, target: RawFd) -> Result<()> {
     use std::os::fd::AsRawFd;
     let fd = fd.as_fd();
     // SAFETY: callers replace standard descriptors in a forked child, where nothing else owns the number.
     match unsafe { libc::dup2(fd.as_raw_fd(), target) } {
-        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last())),
+        -1 => Err(Error::new("dup2", format_args!("{}, {target}", Fd(fd)), last_errno())),
         _ => Ok(()),
     }
 }
@@ -209,7 +221,7 @@ fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
     // the closed descriptors: it ends with _exit or exec.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last_fd, flags) } {
         0 => Ok(()),
-        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last())),
+        _ => Err(Error::new("close_range", format_args!("{first}, {last_fd}, {flags}"), last_errno())),
     }
 }
 
@@ -222,7 +234,7 @@ pub fn exec(program: &OsStr, argv: &[CString], env: &[CString]) -> Errno {
     let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: program and both lists are NUL-terminated and live until the call returns or the image is replaced.
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
-    last()
+    last_errno()
 }
 
 /// Become another user for good: supplementary groups, group, user (in that order; afterwards no capability is left).
@@ -230,17 +242,19 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     let args = || format!("uid {uid}, gid {gid}");
     // SAFETY: the list is as long as said.
     if unsafe { libc::setgroups(groups.len(), groups.as_ptr()) } != 0 {
-        return Err(failed("setgroups", &args(), last()));
+        return Err(failed("setgroups", &args(), last_errno()));
     }
     // SAFETY: plain numbers; libc applies the change to every thread.
     if unsafe { libc::setresgid(gid, gid, gid) } != 0 {
-        return Err(failed("setresgid", &args(), last()));
+        return Err(failed("setresgid", &args(), last_errno()));
     }
     // SAFETY: as above.
     if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
-        return Err(failed("setresuid", &args(), last()));
+        return Err(failed("setresuid", &args(), last_errno()));
     }
-    Ok(())
+    // The change made our /proc/self root's own (prctl(2), PR_SET_DUMPABLE), and a user namespace's maps are written there.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 1", errno))
 }
 
 /// Effective user and group.

@@ -3,15 +3,11 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::{Errno, Error, Result};
+use super::{Errno, Error, Result, last_errno};
 
 /// A set of blocked signals, to be restored.
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
-
-fn last() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
 
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
@@ -62,7 +58,7 @@ pub fn descriptor(signals: &[i32]) -> Result<OwnedFd> {
     // SAFETY: the set is valid for the call.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
-        return Err(Error::new("signalfd", format_args!("{signals:?}"), last()));
+        return Err(Error::new("signalfd", format_args!("{signals:?}"), last_errno()));
     }
     // SAFETY: a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -94,7 +90,7 @@ pub fn read(fd: &OwnedFd) -> Option<Received> {
 pub fn set_default(signal: i32) -> Result<()> {
     // SAFETY: SIG_DFL runs no code of ours.
     if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
-        return Err(Error::new("signal", format_args!("{signal}, SIG_DFL"), last()));
+        return Err(Error::new("signal", format_args!("{signal}, SIG_DFL"), last_errno()));
     }
     Ok(())
 }

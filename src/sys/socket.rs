@@ -9,8 +9,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType,
 };
+use rustix::stdio::{stderr, stdin, stdout};
 
-use super::{Errno, Error, Fd, Result};
+use super::{Errno, Error, Fd, Result, last_errno};
 
 /// The longest message.
 pub const MAX_MESSAGE: usize = 65_536;
@@ -93,8 +94,7 @@ pub fn loopback_up() -> Result<()> {
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(libc::IFF_UP as i16);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
-        let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
-        return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), errno));
+        return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));
     }
     Ok(())
 }
@@ -103,4 +103,14 @@ pub fn loopback_up() -> Result<()> {
 pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::new("pipe2", format_args!("O_CLOEXEC"), errno))
+}
+
+/// Standard input (0), output (1) or error (any other number).
+#[must_use]
+pub fn standard(number: usize) -> BorrowedFd<'static> {
+    match number {
+        0 => stdin(),
+        1 => stdout(),
+        _ => stderr(),
+    }
 }

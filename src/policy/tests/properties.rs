@@ -152,7 +152,8 @@ fn access_at(rules: &Rules, path: &str) -> Access {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    // `PROPTEST_CASES` makes this a longer run.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn judgement_is_that_of_the_reference(written in consistent(any_rule())) {
@@ -163,7 +164,10 @@ proptest! {
     }
 
     #[test]
-    fn order_in_a_layer_does_not_matter(written in consistent(any_rule()), seed in prop::collection::vec(any::<Index>(), 12)) {
+    fn order_in_a_layer_does_not_matter(
+        written in consistent(any_rule()),
+        seed in prop::collection::vec(any::<Index>(), 12),
+    ) {
         let mut other = written.clone();
         for (position, index) in seed.iter().enumerate().take(written.len()) {
             other.swap(position, index.index(written.len()));
@@ -243,8 +247,8 @@ proptest! {
 
     #[test]
     fn no_text_is_too_odd_to_be_refused(parts in prop::collection::vec(select(vec![
-        "[files]", "\n", "read", "=", "[", "]", "'", "\"", "a/..", "$", "{", "}", "~", "*", "é", "\t", ",", "path", "\u{7f}", "\\",
-        "size", "1", "''", "'*['", "#", "\r\n", "hide", "'$'", " ",
+        "[files]", "\n", "read", "=", "[", "]", "'", "\"", "a/..", "$", "{", "}", "~", "*", "é", "\t", ",", "path",
+        "\u{7f}", "\\", "size", "1", "''", "'*['", "#", "\r\n", "hide", "'$'", " ",
     ]), 0..24)) {
         let text = parts.concat();
         if let Err(error) = with_files(&[&text]) {

@@ -1,0 +1,105 @@
+//! Every way a command can fail.
+
+use std::path::PathBuf;
+
+use crate::launch::{Failure, STATUS_FAILED};
+use crate::{launch, plan, policy, probe, session};
+
+/// A command that failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("{0}")]
+    Policy(Box<policy::Error>),
+    #[error("cannot look at this host")]
+    Probe(#[from] probe::Error),
+    #[error("cannot enforce the policy here")]
+    Plan(#[from] plan::Error),
+    #[error("{0}")]
+    Session(Box<session::Error>),
+    #[error("{0}")]
+    Launch(Box<Failure>),
+    #[error("the session id {text:?} ({origin}) cannot be used")]
+    Id { text: String, origin: String, source: session::IdError },
+    #[error("the working directory {} does not exist any more", path.display())]
+    NoCwd { path: PathBuf, source: std::io::Error },
+    #[error("cannot enter {} (--chdir)", path.display())]
+    Chdir { path: PathBuf, source: std::io::Error },
+    #[error("--setenv {0:?} is not NAME=VALUE")]
+    Variable(String),
+    #[error(transparent)]
+    User(#[from] launch::UserError),
+    #[error("the home directory is not known")]
+    NoHome,
+    #[error("{what} cannot be preserved: descriptor {fd} is {is}")]
+    Preserve { what: &'static str, fd: u32, is: &'static str },
+    #[error("descriptor {fd} cannot be passed on or written to")]
+    NoDescriptor { fd: u32, source: std::io::Error },
+    #[error("cannot write the report {} (--report)", path.display())]
+    Report { path: PathBuf, source: std::io::Error },
+    #[error("cannot write")]
+    Output(#[from] std::io::Error),
+}
+
+impl From<policy::Error> for Error {
+    fn from(error: policy::Error) -> Self {
+        Self::Policy(Box::new(error))
+    }
+}
+
+impl From<session::Error> for Error {
+    fn from(error: session::Error) -> Self {
+        Self::Session(Box::new(error))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Launch(Box::new(failure))
+    }
+}
+
+impl Error {
+    /// What the process exits with.
+    pub(super) fn status(&self) -> u8 {
+        match self {
+            Self::Launch(failure) => failure.status,
+            _ => STATUS_FAILED,
+        }
+    }
+
+    /// The line with the caret, for what is wrong in a file.
+    pub(super) fn excerpt(&self) -> Option<&str> {
+        match self {
+            Self::Policy(error) => error.excerpt(),
+            _ => None,
+        }
+    }
+
+    /// What the user can do.
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Plan(error) => error.hint(),
+            Self::Session(error) => error.hint(),
+            Self::Launch(failure) => failure.hint.clone(),
+            Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
+            Self::NoHome => Some("set HOME".into()),
+            _ => None,
+        }
+    }
+
+    /// The chain of causes below the first line.
+    pub(super) fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Launch(failure) => failure.causes.clone(),
+            Self::Policy(error) => below(&**error),
+            Self::Session(error) => below(&**error),
+            error => below(error),
+        }
+    }
+}
+
+fn below(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let mut chain = crate::launch::chain(error);
+    chain.remove(0);
+    chain
+}

@@ -1,0 +1,55 @@
+//! Writing to the terminal.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::error::Error;
+
+/// Print an error with its causes and what to do about it.
+pub(super) fn error(error: &Error) {
+    eprintln!("error: {}", printable(error));
+    if let Some(excerpt) = error.excerpt() {
+        eprintln!("{}", excerpt.trim_end());
+    }
+    for cause in error.causes() {
+        eprintln!("caused by: {}", printable(cause));
+    }
+    if let Some(hint) = error.hint() {
+        eprintln!("hint: {}", printable(hint));
+    }
+}
+
+/// Names come from whoever made the file: control characters in them are escaped, or they would steer the terminal.
+fn printable(text: impl Display) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.to_string().chars().map(escaped).collect()
+}
+
+/// Something that does not stop the command.
+pub(super) fn note(text: impl Display) {
+    eprintln!("note: {text}");
+}
+
+/// What stockade says beside the command's own output.
+pub(super) fn stockade(text: impl Display) {
+    eprintln!("stockade: {text}");
+}
+
+/// One line of a trace.
+pub(super) fn trace(text: impl Display) {
+    eprintln!("{text}");
+}
+
+/// A usage error, or help that was asked for.
+pub(super) fn usage(error: &clap::Error) -> ExitCode {
+    // Help that cannot be written has no reader.
+    let _ = error.print();
+    if error.use_stderr() { super::failed() } else { ExitCode::SUCCESS }
+}
+
+/// One line to standard output; a closed pipe is an error like any other.
+pub(super) fn line(text: impl Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}")
+}

@@ -1,0 +1,69 @@
+//! `stockade run`
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::options::{Asked, Options};
+use super::{Done, output, report};
+use crate::launch::{self, Trace};
+use crate::session::{Reap, Scope, Store, Want};
+use crate::{plan, probe};
+
+/// Run a command in a sandbox.
+///
+/// The host is read-only, the project is writable, /tmp and /var/tmp belong to the session. The exit status is the
+/// command's own, 128+n if signal n ended it, 125 if stockade failed, 126 if the command cannot be executed, 127 if it
+/// was not found.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    report: report::Args,
+    /// Print each step of the launch with its time
+    #[arg(long)]
+    trace: bool,
+}
+
+pub(super) fn run(args: Args) -> Done {
+    let report = args.report.open()?;
+    let Asked { policy, request, session } = args.options.resolve()?;
+    let facts = probe::facts(&policy)?;
+    let plan = plan::build(&policy, &facts, request)?;
+    let store = Store::open(&policy.context.state)?;
+    let lease = match &session {
+        Some(id) => store.session(id, &Want::default())?,
+        None => store.anonymous()?,
+    };
+    let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
+    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
+        let reaper = reap(store, policy.session.idle);
+        let ended = running.wait();
+        // A thread of ours does not panic; what it has not removed, the next run removes.
+        let _ = reaper.join();
+        ended
+    });
+    drop(record);
+    for left in lease.end()? {
+        output::note(left);
+    }
+    let ended = ended?;
+    report.tell(&plan, &ended)?;
+    Ok(ended.status.code())
+}
+
+/// Clean up after runs that could not, while the command runs.
+fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+        // What cannot be removed is not this run's business; `gc` reports it.
+        let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
+    })
+}
+
+/// What a run spends on what others left; the next one goes on from there.
+const REAP_AT_MOST: Duration = Duration::from_millis(200);
+
+fn tracer() -> Trace {
+    Box::new(|step, time| output::trace(format_args!("{:>9.3} ms  {step}", time.as_secs_f64() * 1e3)))
+}

@@ -1,0 +1,139 @@
+//! A plan as text and as JSON: what `explain` prints.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::{Identity, Kind, Op, Plan, ProcView, Root, View};
+use crate::policy::{Network, Rule, Target};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "command:  {}", words(self).join(" "))?;
+        writeln!(f, "in:       {}", self.request.cwd.display())?;
+        writeln!(f, "session:  {}", self.request.session.as_deref().unwrap_or("one of its own, removed at its end"))?;
+        writeln!(f, "identity: {}", identity(&self.identity))?;
+        writeln!(f, "network:  {}", network(self.network))?;
+        self.fmt_root(f)?;
+        for op in &self.mounts {
+            writeln!(f, "  {}", self.line(op))?;
+        }
+        if self.request.proc == ProcView::Fresh {
+            writeln!(f, "  proc     /proc")?;
+        }
+        self.fmt_guarded(f)?;
+        self.fmt_rules(f)?;
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn fmt_root(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.root {
+            Root::Host => writeln!(f, "mounts: the host's tree, read-only, and in it"),
+            Root::Empty => writeln!(f, "mounts: an empty tree, and in it"),
+        }
+    }
+
+    fn fmt_guarded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.guarded.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "guarded directories (writable but for some names; the broker performs what is permitted):")?;
+        self.guarded.iter().try_for_each(|path| writeln!(f, "  {}", path.display()))
+    }
+
+    fn fmt_rules(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "rules in force:")?;
+        for rule in self.names.all() {
+            writeln!(f, "  {:<8} {}  ({})", rule.access.to_string(), target(rule), rule.origin)?;
+        }
+        for (rule, by) in self.names.replaced() {
+            let by = &self.names.all()[*by];
+            writeln!(
+                f,
+                "  replaced: {} {} ({}) by {} ({})",
+                rule.access,
+                target(rule),
+                rule.origin,
+                by.access,
+                by.origin
+            )?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, op: &Op) -> String {
+        let path = op.path().display();
+        let why = |rule: &usize| self.names.all()[*rule].origin.to_string();
+        match op {
+            Op::Bind { view: View::Read, rule, .. } => format!("read     {path}  ({})", why(rule)),
+            Op::Bind { view: View::Write, rule, .. } => format!("write    {path}  ({})", why(rule)),
+            Op::Bind { view: View::Device, rule, .. } => format!("device   {path}  ({})", why(rule)),
+            Op::Private { rule, .. } => format!("private  {path}  ({})", why(rule)),
+            Op::Mask { rule, .. } => format!("hide     {path}  ({})", why(rule)),
+            Op::Frame { rule, .. } => format!("hide     {path}, but for what is named below  ({})", why(rule)),
+            Op::Stub { kind: Kind::Directory, .. } => format!("make     {path}/  (in a directory of ours)"),
+            Op::Stub { kind: Kind::File, .. } => format!("make     {path}  (in a directory of ours)"),
+            Op::Link { target, .. } => format!("link     {path} -> {}  (in a directory of ours)", target.display()),
+            Op::Copy { files, .. } => format!("copy     {path}: {} files, owned by the caller", files.len()),
+            Op::Dev { console: Some(tty) } => format!("dev      /dev, with {} as console", tty.display()),
+            Op::Dev { console: None } => "dev      /dev".into(),
+        }
+    }
+
+    /// The plan as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let rules: Vec<Value> = self
+            .names
+            .all()
+            .iter()
+            .map(|rule| json!({ "access": rule.access, "path": target(rule), "origin": rule.origin.to_string() }))
+            .collect();
+        let environment: Vec<String> =
+            self.environment.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        json!({
+            "command": words(self),
+            "cwd": self.request.cwd,
+            "session": self.request.session,
+            "identity": self.identity,
+            "root": self.root,
+            "network": self.network,
+            "proc": self.request.proc,
+            "mounts": self.mounts,
+            "guarded": self.guarded,
+            "rules": rules,
+            "environment": environment,
+            "notes": self.notes,
+        })
+    }
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn target(rule: &Rule) -> String {
+    match &rule.target {
+        Target::Path(path) => path.display().to_string(),
+        Target::Pattern(pattern) => pattern.to_string(),
+    }
+}
+
+fn identity(identity: &Identity) -> String {
+    match identity {
+        Identity::One { uid, gid } => format!("user {uid}, group {gid}, and nobody else"),
+        Identity::Same { .. } => "every user of the caller's namespace, without capabilities".into(),
+    }
+}
+
+fn network(network: Network) -> &'static str {
+    match network {
+        Network::None => "none but loopback",
+        Network::Host => "the host's",
+    }
+}

@@ -1,0 +1,33 @@
+//! Ways round the rules, one file a way, named after it.
+//!
+//! Each test first shows, where that is possible, that the same attack works outside of a sandbox: an attack that fails
+//! by itself proves nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod abstract_socket;
+mod core_pattern;
+mod device_directory;
+mod device_node;
+mod file_handle;
+mod inherited_directory;
+mod io_uring;
+mod kill_group;
+mod nested_userns_mount;
+mod other_abi;
+mod proc_1_exe;
+mod proc_1_fd;
+mod proc_1_ptrace;
+mod proc_1_root;
+mod remount;
+mod run_socket;
+mod setuid_mode;
+mod state_directory;
+mod stdin_directory;
+mod stdin_file_reopen;
+mod sysrq;
+mod tiocsti;
+mod umount;

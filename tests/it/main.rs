@@ -1,0 +1,24 @@
+//! The real `stockade`, one module a feature.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod concurrency;
+mod doctor;
+mod environment;
+mod explain;
+mod kill_random;
+mod network;
+mod paths;
+mod policy_errors;
+mod process;
+mod session;
+mod skips;
+mod state_dir;
+mod stdio;
+mod terminal;
+mod tmp;
+mod user;
+mod userns;

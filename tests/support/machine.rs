@@ -1,0 +1,72 @@
+//! What this machine has. What it lacks is a skip with a reason, or a failure where `$STOCKADE_REQUIRE` names it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Is `what` there? If not, says that the test is skipped; the test then returns.
+///
+/// # Panics
+/// When `$STOCKADE_REQUIRE` (separated by commas) contains `what`.
+#[must_use]
+pub(crate) fn need(what: &str) -> bool {
+    let there = has(what);
+    let required = std::env::var("STOCKADE_REQUIRE").unwrap_or_default();
+    assert!(there || !required.split(',').any(|one| one == what), "required here, and missing: {what}");
+    if !there {
+        let thread = std::thread::current();
+        // Not `eprintln!`: the test harness would keep that for itself.
+        let _ = writeln!(std::io::stderr(), "skipped: {} needs {what}", thread.name().unwrap_or("?"));
+    }
+    there
+}
+
+fn has(what: &str) -> bool {
+    match what {
+        "root" => is_root(),
+        "user" => !is_root(),
+        "userns" => succeeds("unshare", &["--user", "--map-root-user", "--mount", "true"]),
+        "python3" => Path::new(super::PYTHON).exists(),
+        "ia32" => cfg!(target_arch = "x86_64") && kernel_has_ia32(),
+        "x86_64" => cfg!(target_arch = "x86_64"),
+        "tiocsti" => read("/proc/sys/dev/tty/legacy_tiocsti").is_none_or(|value| value.trim() == "1"),
+        "io_uring" => read("/proc/sys/kernel/io_uring_disabled").is_none_or(|value| value.trim() == "0"),
+        path if path.starts_with('/') => Path::new(path).exists(),
+        program => succeeds("sh", &["-c", &format!("command -v {program}")]),
+    }
+}
+
+/// Machine code for `getpid` of the 32-bit call table, in a process of its own: it dies where there is none.
+fn kernel_has_ia32() -> bool {
+    let program = "import ctypes, mmap\nm = mmap.mmap(-1, 4096, prot=7)\n\
+        m.write(bytes([0xb8, 20, 0, 0, 0, 0xcd, 0x80, 0xc3]))\n\
+        f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\n\
+        raise SystemExit(f() <= 0)";
+    succeeds(super::PYTHON, &["-c", program])
+}
+
+fn succeeds(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// Are the tests run by uid 0?
+pub(crate) fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// A directory that this user may write and that is neither below `/tmp` nor below `/var/tmp`.
+pub(crate) fn real_home() -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    home.filter(|home| home.is_dir()).expect("tests need $HOME to be a directory")
+}
+
+/// How often something repeats: in CI, or by hand with `STOCKADE_SOAK=1`.
+pub(crate) fn size(ci: usize, soak: usize) -> usize {
+    if std::env::var_os("STOCKADE_SOAK").is_some_and(|value| value == "1") { soak } else { ci }
+}
