@@ -1,6 +1,8 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod worktree;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -9,6 +11,8 @@ use crate::plan::{Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
+
+pub use worktree::linked;
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;

@@ -9,6 +9,7 @@ use clap::{ArgMatches, ValueEnum};
 use super::error::Error;
 use crate::plan::{ProcView, Request};
 use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Policy, Sources};
+use crate::probe;
 use crate::session::{self, Id};
 
 #[derive(Debug, clap::Args)]
@@ -238,7 +239,8 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
-    Ok(Context { home, cwd, project, state, env })
+    let linked = probe::linked(&project);
+    Ok(Context { home, cwd, project, linked, state, env })
 }
 
 /// The git work tree around a directory, else the directory.
