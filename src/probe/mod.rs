@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod second_ways;
+mod worktree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,6 +13,8 @@ use crate::plan::{Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
+
+pub use worktree::linked;
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;

@@ -67,6 +67,6 @@ mod tests {
 
     #[test]
     fn our_own_can_be_read() {
-        assert!(read().expect("mountinfo").iter().any(|entry| entry.point == "/"));
+        assert!(read().expect("mountinfo").iter().any(|entry| *entry.point == *"/"));
     }
 }
