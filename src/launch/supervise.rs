@@ -89,6 +89,8 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
+    /// The user's stop was passed on, and no stop was reported yet.
+    stop_asked: bool,
     /// The command's process group as numbered here.
     command: Option<Pid>,
     begin: Instant,
@@ -124,6 +126,7 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
+            stop_asked: false,
             command: None,
             begin,
             trace,
@@ -258,11 +261,16 @@ impl Running {
         let Some(signal) = Signal::from_named_raw(received.signal) else { return Ok(()) };
         match signal {
             Signal::CONT => {
+                self.stop_asked = false;
                 self.give_terminal();
                 self.signal(received.signal, true)
             }
+            Signal::TSTP => {
+                self.stop_asked = true;
+                self.signal(received.signal, true)
+            }
             // What a terminal sends goes to its whole foreground group, of which the command's group is to be a part.
-            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH => self.signal(received.signal, true),
+            Signal::INT | Signal::QUIT | Signal::WINCH => self.signal(received.signal, true),
             _ => self.signal(received.signal, received.by_kernel),
         }
     }
@@ -271,9 +279,12 @@ impl Running {
     /// started us expects of its job.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
-        if wants_terminal && self.give_terminal() {
+        // A command that waits for the terminal when the user's stop reaches it has that stop only pending, and continuing it
+        // would take it away (signal(7)): then this is the stop that was asked for.
+        if wants_terminal && !std::mem::take(&mut self.stop_asked) && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);
         }
+        self.stop_asked = false;
         self.take_terminal();
         let failed = |error| Failure::of(Step::Supervise, &error);
         process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;

@@ -15,6 +15,7 @@ mod device_node;
 mod file_handle;
 mod inherited_directory;
 mod io_uring;
+mod keyring;
 mod kill_group;
 mod nested_userns_mount;
 mod other_abi;
