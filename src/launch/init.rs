@@ -13,7 +13,7 @@ use super::stdio::{self, Source};
 use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
-use crate::sys::{self, Errno, fs, signal, socket};
+use crate::sys::{self, Errno, fs, signal, socket, terminal};
 
 /// The whole life of pid 1. Never returns.
 pub(super) fn run(setup: &Setup<'_>, parent: &OwnedFd) -> ! {
@@ -199,6 +199,10 @@ fn execute(setup: &Setup<'_>, files: &Files, report: OwnedFd) -> ! {
 
 fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
     process::lead_group()?;
+    if setup.foreground {
+        // All signals are still blocked, else SIGTTOU would stop us. Where it fails, the supervisor gives it on demand.
+        let _ = terminal::set_foreground(socket::standard(0), process::own_pid());
+    }
     for (number, file) in (0..).zip(files) {
         if let Some(file) = file {
             process::duplicate_to(file, number)?;

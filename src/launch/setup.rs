@@ -29,6 +29,8 @@ pub(super) struct Setup<'a> {
     /// Held open here for as long as a process of the run lives, and closed in pid 1.
     pub(super) leases: Vec<BorrowedFd<'a>>,
     pub(super) trace: bool,
+    /// The command takes the terminal's foreground before it starts.
+    pub(super) foreground: bool,
 }
 
 /// The whole life of the process. Never returns.

@@ -67,6 +67,14 @@ pub struct Ended {
     pub denials: Arc<Mutex<Denials>>,
 }
 
+/// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
+/// may want it as well, so there the command gets it when it asks.
+pub(super) fn owns_terminal() -> bool {
+    let standard = [0, 1, 2].map(socket::standard);
+    standard.iter().all(terminal::is_terminal)
+        && terminal::foreground(standard[0]).is_ok_and(|group| group == terminal::own_group())
+}
+
 /// A pidfd of the process that started us.
 pub(super) fn caller() -> Result<OwnedFd, Failure> {
     let gone =
