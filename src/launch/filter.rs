@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::message::{self, Order, Report};
+use super::message::{self, Order, Received, Report};
 use super::setup::Setup;
 use super::{Failure, Step};
 use crate::guard::calls::Arch;
@@ -33,7 +33,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     at(message::send(&setup.control, &Report::Guarded { mounts }, &[listener.as_fd()]))?;
     drop(listener);
     match at(message::receive::<Order>(&setup.control))? {
-        Some((Order::Go, _)) => Ok(()),
+        Some(Received { message: Order::Go, .. }) => Ok(()),
         _ => Err(Failure::because(Step::InstallFilter, "the supervisor is gone")),
     }
 }

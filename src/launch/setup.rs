@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use super::message::{self, Order, Report};
+use super::message::{self, Order, Received, Report};
 use super::mounts::{self, Built, PrivateDir};
 use super::stdio::Stdio;
 use super::{Failure, STATUS_FAILED, Step, init, watch};
@@ -102,7 +102,7 @@ fn map_users(setup: &Setup<'_>) -> Result<(), Failure> {
         Identity::Same { .. } => {
             at(Step::MapUsers, message::send(&setup.control, &Report::MapUsers, &[]))?;
             match at(Step::MapUsers, message::receive::<Order>(&setup.control))? {
-                Some((Order::Mapped, _)) => Ok(()),
+                Some(Received { message: Order::Mapped, .. }) => Ok(()),
                 _ => Err(Failure::because(Step::MapUsers, "the supervisor is gone")),
             }
         }

@@ -218,13 +218,16 @@ impl Running {
     fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
         let received =
             message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
-        let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
+        let Some(message::Received { message: report, fds, sender }) = received else {
+            return Ok(Some(Outcome::Failed(lost())));
+        };
         match report {
             Report::Step(step) => self.note(step),
             Report::MapUsers => self.map_users()?,
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
-            Report::Started => self.command = fds.first().and_then(process::pid_of),
+            Report::Command => self.command = sender,
+            Report::Started => {}
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
