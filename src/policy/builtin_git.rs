@@ -14,8 +14,10 @@ use super::{Access, Pattern, Rule, Target, builtin};
 
 const WHOLE: &str = "git outside the sandbox trusts it; `--git open` allows it";
 const CONFIGURED: &str = "git outside the sandbox runs programs that it names; `--git open` allows it";
-const TODO: &str = "git outside the sandbox would run its `exec` lines; plain `git rebase` works, `--git open` allows it";
+const TODO: &str =
+    "git outside the sandbox would run its `exec` lines; plain `git rebase` works, `--git open` allows it";
 const STRATEGY: &str = "git outside the sandbox runs the strategy that it names; `--git open` allows it";
+const MODULES: &str = "the repositories of submodules, with their configuration; `--git open` allows it";
 const WORKTREES: &str = "where linked work trees find their configuration; `--write .git/worktrees` allows it";
 const BARE: &str = "with it git could take this directory for a bare repository; `--git open` allows it";
 
@@ -127,6 +129,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("hooks", CONFIGURED),
     ("rebase-merge", TODO),
     ("worktrees", WORKTREES),
+    ("modules", MODULES),
 ];
 
 /// Not writable inside of what is.

@@ -32,7 +32,8 @@ pub fn linked(project: &Path) -> Option<Linked> {
 
 /// The path in a file that git wrote: behind `prefix`, before the end of the line. A link is not followed.
 fn read_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
-    let opened = fs::openat2(fs::CWD, file, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let opened =
+        fs::openat2(fs::CWD, file, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty(), ResolveFlags::NO_SYMLINKS);
     let mut text = Vec::new();
     let opened = std::fs::File::from(opened.ok()?);
     opened.metadata().ok().filter(std::fs::Metadata::is_file)?;
