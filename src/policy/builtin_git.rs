@@ -146,19 +146,13 @@ pub(super) fn rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
         // git asks for it first in every directory that could be a bare repository.
         builtin::rule(project.join("HEAD"), Access::Read, Some(BARE)),
     ];
-    match linked {
-        Some(Linked { common, own }) => {
-            rules.push(builtin::rule(common, Access::Read, Some(WHOLE)));
-            rules.extend(shared_rules(common));
-            rules.extend(own_rules(own, ""));
-            rules.extend(expiry_rules(common));
-        }
-        None => {
-            rules.extend(shared_rules(&git));
-            rules.extend(own_rules(&git, ""));
-            rules.extend(own_rules(&git.join("worktrees"), "*/"));
-            rules.extend(submodule_rules(&git.join("modules")));
-        }
+    if let Some(Linked { common, own }) = linked {
+        rules.push(builtin::rule(common, Access::Read, Some(WHOLE)));
+        rules.extend(shared_rules(common).chain(own_rules(own, "")).chain(expiry_rules(common)));
+    } else {
+        rules.extend(shared_rules(&git).chain(own_rules(&git, "")));
+        rules.extend(own_rules(&git.join("worktrees"), "*/"));
+        rules.extend(submodule_rules(&git.join("modules")));
     }
     rules
 }

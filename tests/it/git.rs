@@ -106,7 +106,7 @@ fn housekeeping() {
     same(
         "git gc -q; git repack -adq; git prune; git fsck; git reflog expire --expire=now --all; git gc -q --prune=now
         git pack-refs --all; git commit-graph write; git multi-pack-index write; git maintenance run --quiet
-        git update-server-info; git rerere; git bundle create -q /tmp/b HEAD; git verify-pack .git/objects/pack/*.idx",
+        git update-server-info; git rerere; git bundle create -q b HEAD; rm b; git verify-pack .git/objects/pack/*.idx",
     );
 }
 
@@ -129,8 +129,10 @@ fn bisect() {
 
 #[test]
 fn patches() {
-    same("git format-patch -q -o /tmp/o HEAD~1; git reset -q --hard HEAD~1; git am -q /tmp/o/*; git format-patch -q -o /tmp/c side~1..clash
-        ! git am -q -3 /tmp/c/*; git am --abort; ! git am -q -3 /tmp/c/*; git am --skip");
+    same(
+        "git format-patch -q -o o HEAD~1; git reset -q --hard HEAD~1; git am -q o/*; git format-patch -q -o c side~1..clash
+        ! git am -q -3 c/*; git am --abort; ! git am -q -3 c/*; git am --skip; rm -r o c",
+    );
 }
 
 #[test]
