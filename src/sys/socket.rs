@@ -14,8 +14,8 @@ use rustix::stdio::{stderr, stdin, stdout};
 use super::process::Pid;
 use super::{Errno, Error, Fd, Result, last_errno};
 
-/// The longest message.
-pub const MAX_MESSAGE: usize = 65_536;
+/// The longest message that is received: longer ones are not sent, they would be cut.
+pub const MAX_MESSAGE: usize = 16_384;
 
 /// A pair of connected sockets that keep messages apart (`SOCK_SEQPACKET`).
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
@@ -40,6 +40,9 @@ pub struct Received {
 /// `sendmsg(2)` of one message, with descriptors (`SCM_RIGHTS`) if any.
 pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     let socket = socket.as_fd();
+    if message.len() > MAX_MESSAGE {
+        return Err(Error::new("sendmsg", format_args!("{}, {} bytes", Fd(socket), message.len()), Errno::MSGSIZE));
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -59,7 +62,7 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result
 /// `recvmsg(2)` of one message; `None` when the other side is gone.
 pub fn receive(socket: impl AsFd) -> Result<Option<Received>> {
     let socket = socket.as_fd();
-    let mut buffer = vec![0; MAX_MESSAGE];
+    let mut buffer = [0; MAX_MESSAGE];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let count = loop {
@@ -79,8 +82,7 @@ pub fn receive(socket: impl AsFd) -> Result<Option<Received>> {
             _ => {}
         }
     }
-    buffer.truncate(count);
-    Ok((count > 0).then_some(Received { bytes: buffer, fds, sender }))
+    Ok((count > 0).then(|| Received { bytes: buffer[..count].to_vec(), fds, sender }))
 }
 
 /// Wait until one of `fds` is readable or hung up; which of them are. `None` as timeout waits for ever.
