@@ -18,3 +18,15 @@ fn at_a_name_of_the_list() {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "old", "{name}\n{planted}{attacked}");
     }
 }
+
+#[test]
+fn at_the_place_of_a_rule() {
+    let sandbox = repository();
+    let victim = sandbox.file_beside("victim/file", "old");
+    let place = sandbox.beside("place");
+    fs::create_dir(&place).unwrap();
+    let run = || sandbox.run().write(&place);
+    run().sh("rmdir ../place; ln -s $PWD/../victim ../place").ok();
+    run().sh("echo new > ../place/file").refused().says("place");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "old");
+}
