@@ -12,7 +12,7 @@ const TABLE: [(&str, &[&str], &str); 10] = [
     ("cli", &["policy", "probe", "plan", "launch", "guard", "session", "overlay"], "the only writer to the terminal"),
     ("policy", &[], "files and flags to a value; asks the host nothing"),
     ("probe", &["policy", "plan", "sys"], "of plan only the types of what it finds"),
-    ("plan", &["policy"], "pure"),
+    ("plan", &["policy", "sys"], "pure; of sys only the types that facts are made of"),
     ("launch", &["plan", "policy", "guard", "overlay", "session", "sys"], "of policy only the types that a plan holds"),
     ("guard", &["plan", "policy", "sys"], "the filter and the judgement are pure, the broker is not"),
     ("session", &["sys"], "a directory with locks; knows no rules"),
@@ -25,8 +25,8 @@ const ONLY_IN: [(&str, &[&str]); 6] = [
     ("sys", &["rustix::", "libc::"]),
     ("sys", &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]),
     ("cli", &["println!", "eprintln!", "print!(", "eprint!("]),
-    ("cli", &["io::stdout()", "io::stderr()", "stdout().lock", "stderr().lock"]),
-    ("cli", &["process::exit"]),
+    ("cli", &[" io::stdout()", " io::stderr()", "std::io::stdout", "std::io::stderr", "stdout().lock"]),
+    ("cli", &["process::exit("]),
     ("cli", &["clap::"]),
 ];
 

@@ -9,7 +9,7 @@ use crate::launch::{self, Failure, Status};
 use crate::plan::Request;
 use crate::policy::{self, Context, Network, Origin, Sources};
 use crate::session::{self, Store};
-use crate::{plan, probe, sys};
+use crate::{plan, probe};
 
 /// Try for real what a run needs; exit 1 if a run cannot work.
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,9 @@ fn namespaces() -> Check {
             "user.max_user_namespaces is 0: no user namespace can be made".to_owned(),
             Some("sysctl user.max_user_namespaces=10000 (as root, outside of any sandbox)".to_owned()),
         ))
-    } else if set_to("/proc/sys/kernel/unprivileged_userns_clone", "0") && !sys::process::can_map_users() {
+    } else if set_to("/proc/sys/kernel/unprivileged_userns_clone", "0")
+        && !probe::caller().is_ok_and(|caller| caller.can_map)
+    {
         Err((
             "kernel.unprivileged_userns_clone is 0".to_owned(),
             Some("sysctl kernel.unprivileged_userns_clone=1".to_owned()),
@@ -82,7 +84,7 @@ fn namespaces() -> Check {
 }
 
 fn notification() -> Check {
-    let found = if crate::guard::available() {
+    let found = if probe::can_guard() {
         Ok("seccomp can ask a supervisor".into())
     } else {
         Err((
@@ -133,7 +135,7 @@ fn try_run(network: Network) -> Result<(), Error> {
     let policy = policy::load(&sources)?;
     let argv = vec![std::env::current_exe().map(OsString::from)?, "--version".into()];
     let facts = probe::facts(&policy)?;
-    let plan = plan::build(&policy, &facts, Request { argv: quiet(argv), cwd, ..Request::default() })?;
+    let plan = plan::build(&policy, facts, Request { argv: quiet(argv), cwd, ..Request::default() })?;
     let lease = Store::open(&policy.context.state)?.anonymous()?;
     let status = launch::start(&plan, &lease, None).and_then(launch::Running::wait);
     lease.end()?;

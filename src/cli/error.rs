@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::launch::{Failure, STATUS_FAILED};
-use crate::{plan, policy, probe, session, sys};
+use crate::{launch, plan, policy, probe, session};
 
 /// A command that failed.
 #[derive(Debug, thiserror::Error)]
@@ -20,24 +20,20 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
-    #[error("the working directory does not exist any more")]
-    NoCwd { source: std::io::Error },
+    #[error("the working directory {} does not exist any more", path.display())]
+    NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]
     Chdir { path: PathBuf, source: std::io::Error },
     #[error("--setenv {0:?} is not NAME=VALUE")]
     Variable(String),
-    #[error("cannot become user {name:?} (--user)")]
-    User { name: String, source: sys::Error },
-    #[error("{name:?} is not a user in /etc/passwd (--user)")]
-    NoUser { name: String },
-    #[error("--user needs root")]
-    NotRoot,
+    #[error(transparent)]
+    User(#[from] launch::UserError),
     #[error("the home directory is not known")]
     NoHome,
     #[error("{what} cannot be preserved: descriptor {fd} is {is}")]
     Preserve { what: &'static str, fd: u32, is: &'static str },
-    #[error("cannot read descriptor {fd} (--preserve-fds)")]
-    NoDescriptor { fd: u32, source: sys::Error },
+    #[error("descriptor {fd} cannot be passed on or written to")]
+    NoDescriptor { fd: u32, source: std::io::Error },
     #[error("cannot write the report {} (--report)", path.display())]
     Report { path: PathBuf, source: std::io::Error },
     #[error("cannot write")]

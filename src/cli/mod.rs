@@ -9,7 +9,6 @@ mod output;
 mod report;
 mod run;
 mod session;
-mod user;
 
 use std::process::ExitCode;
 

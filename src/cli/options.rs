@@ -9,8 +9,8 @@ use clap::{ArgMatches, ValueEnum};
 use super::error::Error;
 use crate::plan::{ProcView, Request};
 use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Policy, Sources};
-use crate::probe;
 use crate::session::{self, Id};
+use crate::{launch, probe};
 
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -57,7 +57,7 @@ pub(super) struct Options {
     #[arg(long)]
     die_with_parent: bool,
     /// The command and its arguments; without one, $SHELL
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -138,7 +138,7 @@ impl Options {
     pub(super) fn resolve(self) -> Result<Asked, Error> {
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         if let Some(name) = &self.user {
-            super::user::become_user(name, &mut env)?;
+            env = launch::become_user(name, env).map_err(Error::User)?;
         }
         self.check_preserved()?;
         let context = context(env, self.chdir.as_deref())?;
@@ -168,7 +168,7 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
-            guarded: crate::guard::available(),
+            guarded: probe::can_guard(),
         }
     }
 
@@ -210,7 +210,7 @@ impl Options {
     fn check_preserved(&self) -> Result<(), Error> {
         for fd in 3..3 + self.preserve_fds {
             let path = Path::new("/proc/self/fd").join(fd.to_string());
-            let stat = crate::sys::fs::stat(&path).map_err(|source| Error::NoDescriptor { fd, source })?;
+            let stat = std::fs::metadata(&path).map_err(|source| Error::NoDescriptor { fd, source })?;
             if stat.is_dir() {
                 return Err(Error::Preserve { what: "--preserve-fds", fd, is: "a directory" });
             }
@@ -234,13 +234,19 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     if let Some(path) = chdir {
         std::env::set_current_dir(path).map_err(|source| Error::Chdir { path: path.to_owned(), source })?;
     }
-    let cwd = std::env::current_dir().map_err(|source| Error::NoCwd { source })?;
+    let cwd = std::env::current_dir().map_err(|source| Error::NoCwd { path: lost_cwd(), source })?;
     let get = |name: &str| env.get(std::ffi::OsStr::new(name)).cloned();
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
     let linked = probe::linked(&project);
     Ok(Context { home, cwd, project, linked, state, env })
+}
+
+/// What a working directory that was deleted was called; the kernel adds " (deleted)".
+fn lost_cwd() -> PathBuf {
+    let link = std::fs::read_link("/proc/self/cwd").unwrap_or_default();
+    link.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map(PathBuf::from).unwrap_or(link)
 }
 
 /// The git work tree around a directory, else the directory.

@@ -11,10 +11,9 @@ use serde_json::json;
 use super::error::Error;
 use super::output;
 use crate::guard::{Denial, Denials};
-use crate::launch::{Ended, Status};
+use crate::launch::{self, Ended, Status};
 use crate::plan::Plan;
 use crate::policy::Target;
-use crate::sys;
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -45,9 +44,7 @@ impl Args {
         let file = match (self.report, self.report_fd) {
             (Some(path), _) => Some(File::create(&path).map_err(|source| Error::Report { path, source })?),
             (None, Some(fd)) => Some(
-                sys::process::take_descriptor(fd)
-                    .map_err(|source| Error::NoDescriptor { fd: fd.cast_unsigned(), source })?
-                    .into(),
+                launch::take_descriptor(fd).map_err(|source| Error::NoDescriptor { fd: fd.cast_unsigned(), source })?,
             ),
             (None, None) => None,
         };

@@ -15,9 +15,3 @@ mod task;
 
 pub use broker::{Broker, Error, NewDirectory, Setup};
 pub use denial::{Denial, Denials, Escaped};
-
-/// Can names be guarded here: does the kernel let a supervisor answer system calls?
-#[must_use]
-pub fn available() -> bool {
-    crate::sys::seccomp::can_notify()
-}

@@ -14,10 +14,13 @@ mod setup;
 mod stdio;
 mod step;
 mod supervise;
+mod user;
+mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
 pub use supervise::{Ended, Running, Status};
+pub use user::{UserError, become_user};
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -53,6 +56,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
     let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
     let supervisor = process::own_pid();
+    let foreground = supervise::owns_terminal();
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
@@ -67,6 +71,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
                 mask,
                 leases,
                 trace: traced,
+                foreground,
             })
         }
         Forked::Parent(child) => {
@@ -74,6 +79,14 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
             Running::new(plan, child, ours, stdio, parent, begin, trace)
         }
     }
+}
+
+/// Take a descriptor that the caller passed to us by its number.
+///
+/// # Errors
+/// If it is not open.
+pub fn take_descriptor(number: i32) -> std::io::Result<std::fs::File> {
+    Ok(process::take_descriptor(number)?.into())
 }
 
 fn open_private(plan: &Plan, lease: &Lease) -> Result<Vec<PrivateDir>, Failure> {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::watch::Free;
 use super::{Failure, Step};
-use crate::plan::{Kind, Op, Plan, Root, View};
+use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::{self, Errno};
@@ -34,10 +35,25 @@ pub(super) struct PrivateDir {
     pub(super) file: FileId,
 }
 
+/// What is needed of the finished file system while the command runs.
+pub(super) struct Built {
+    /// What hidden places show; `None` if nothing is ever hidden.
+    pub(super) masks: Option<OwnedFd>,
+    pub(super) free: Vec<Free>,
+}
+
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<()> {
+pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
     trace(Step::CloneTrees);
-    let mut builder = Builder { plan, trees: HashMap::new(), devices: Vec::new(), frames: Vec::new(), masks: None };
+    let mut builder = Builder {
+        plan,
+        trees: HashMap::new(),
+        devices: Vec::new(),
+        frames: Vec::new(),
+        masks: None,
+        free: Vec::new(),
+        outer_proc: None,
+    };
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
@@ -57,6 +73,10 @@ struct Builder<'a> {
     frames: Vec<OwnedFd>,
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
+    free: Vec<Free>,
+    /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
+    /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
+    outer_proc: Option<OwnedFd>,
 }
 
 fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
@@ -116,9 +136,10 @@ impl Builder<'_> {
         Ok(None)
     }
 
-    fn attach_all(mut self) -> Done<()> {
+    fn attach_all(mut self) -> Done<Built> {
         let plan = self.plan;
         let root = self.root()?;
+        self.prepare_masks(&root)?;
         for (index, op) in plan.mounts.iter().enumerate() {
             self.carry_out(&root, index, op)?;
         }
@@ -126,10 +147,14 @@ impl Builder<'_> {
             let sealed = Attributes { set: RDONLY, ..Attributes::default() };
             mount::set_attributes(frame, Path::new(""), false, sealed).map_err(|e| Failure::of(Step::Attach, &e))?;
         }
+        if let Some(proc) = self.outer_proc.take() {
+            let path = Path::new("/proc");
+            mount::attach(&proc, &target(&root, path)?).map_err(attaching(path))?;
+        }
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(())
+        Ok(Built { masks: self.masks, free: self.free })
     }
 
     /// The directory that everything is attached below.
@@ -137,7 +162,12 @@ impl Builder<'_> {
         match self.plan.root {
             Root::Host => fs::open_place(Path::new("/")).map_err(attaching(Path::new("/"))),
             // It has to be attached somewhere before it can become the root; /proc exists wherever this runs.
-            Root::Empty => self.frame(&fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?, "0755"),
+            Root::Empty => {
+                let place = fs::open_place(Path::new("/proc")).map_err(attaching(Path::new("/")))?;
+                let proc = mount::clone_tree(&place, Path::new("")).map_err(attaching(Path::new("/proc")))?;
+                self.outer_proc = Some(proc);
+                self.frame(&place, "0755")
+            }
         }
     }
 
@@ -150,14 +180,14 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
-            Op::Private { path, .. } => self.attach_tree(root, index, path, false),
-            Op::Bind { path, .. } => self.attach_tree(root, index, path, true),
+            Op::Private { path, .. } => self.attach_private(root, index, path),
+            Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
         }
     }
 
-    /// Attach a clone. A bind of a place in the host's tree must still be the very file that was cloned: where the host
+    /// Attach a clone of a place in the host's tree must still be the very file that was cloned: where the host
     /// exchanged it meanwhile, the broker serves it, or the launch fails.
-    fn attach_tree(&mut self, root: &OwnedFd, index: usize, path: &Path, in_place: bool) -> Done<()> {
+    fn attach_bind(&mut self, root: &OwnedFd, index: usize, path: &Path, view: View) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         let served = self.is_served(path);
         let place = match fs::open_beneath(root, relative(path), OFlags::PATH) {
@@ -166,10 +196,19 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if in_place && !stubbed && cloned != there {
+        if !stubbed && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
-        mount::attach(&tree, &place).map_err(attaching(path))
+        mount::attach(&tree, &place).map_err(attaching(path))?;
+        if view == View::Write && !stubbed {
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+        }
+        Ok(())
+    }
+
+    fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
+        mount::attach(&tree, target(root, path)?).map_err(attaching(path))
     }
 
     /// A tmpfs for mount points, attached at `place`; gives its root.
@@ -183,12 +222,31 @@ impl Builder<'_> {
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
         let place = target(root, path)?;
-        let masks = match &self.masks {
-            Some(masks) => masks,
-            None => self.masks.insert(masks(&target(root, Path::new("/proc"))?)?),
+        let Some(masks) = &self.masks else {
+            return Err(Failure::because(Step::Attach, "nothing was prepared to hide it with").about(path.display()));
         };
         let tree = mask(masks, kind).map_err(attaching(path))?;
         mount::attach(&tree, &place).map_err(attaching(path))
+    }
+
+    /// What hides things is attached where something covers it a moment later.
+    fn prepare_masks(&mut self, root: &OwnedFd) -> Done<()> {
+        let plan = self.plan;
+        if plan.hidden.is_empty() {
+            return Ok(());
+        }
+        let covered = if plan.mounts.iter().any(|op| matches!(op, Op::Dev { .. })) {
+            Path::new("/dev")
+        } else if plan.request.proc == ProcView::Fresh {
+            Path::new("/proc")
+        } else {
+            return Err(Failure::because(Step::Attach, "nothing can be hidden with both /dev and /proc of the host"));
+        };
+        if plan.root == Root::Empty {
+            stub(root, covered, Kind::Directory)?;
+        }
+        self.masks = Some(masks(&target(root, covered)?)?);
+        Ok(())
     }
 
     fn copy(&mut self, root: &OwnedFd, path: &Path, files: &[PathBuf]) -> Done<()> {
@@ -279,7 +337,7 @@ fn masks(place: &OwnedFd) -> Done<OwnedFd> {
 }
 
 /// A mount of one of the two, to be attached over something.
-fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
+pub(super) fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
     let name = match kind {
         Kind::Directory => "directory",
         Kind::File => "file",

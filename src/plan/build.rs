@@ -11,20 +11,21 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 ///
 /// # Errors
 /// Names the first rule that cannot be enforced on this host, and its origin.
-pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
-    check_links(policy, facts)?;
-    let environment = environment::build(policy, &request);
-    let layout = mounts::layout(facts, &request, &environment.wanted)?;
+pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Error> {
+    check_links(policy, &facts)?;
+    let environment = environment::build(policy, &request, facts.pwd_is_cwd);
+    let layout = mounts::layout(&facts, &request, &environment.wanted)?;
     let mut notes = layout.notes;
-    note_hard_links(policy, facts, &mut notes)?;
+    note_hard_links(policy, &facts, &mut notes)?;
     Ok(Plan {
-        identity: identity(facts),
+        identity: identity(&facts),
         root: layout.root,
         mounts: layout.ops,
         network: policy.network.value,
         environment: environment.variables,
-        names: Arc::new(facts.names.clone()),
+        names: Arc::new(facts.names),
         guarded: layout.guarded,
+        hidden: layout.hidden,
         absent: layout.absent,
         promised: environment.promised,
         strict: policy.strict.value,

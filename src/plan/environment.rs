@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Request;
 use crate::policy::{Environment, GitMode, Policy};
@@ -17,14 +17,16 @@ pub(super) struct Built {
     pub(super) wanted: Vec<PathBuf>,
 }
 
-/// The variables of the command.
-pub(super) fn build(policy: &Policy, request: &Request) -> Built {
+/// The variables of the command. `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`).
+pub(super) fn build(policy: &Policy, request: &Request, pwd_is_cwd: bool) -> Built {
     let mut env = inherited(&policy.context.env, &policy.environment);
     add_ours(&mut env, request);
     if policy.git.value == GitMode::Guarded {
         add_git_configuration(&mut env);
     }
-    set_pwd(&mut env, &request.cwd);
+    if !pwd_is_cwd {
+        env.insert("PWD".into(), request.cwd.clone().into());
+    }
     for (name, value) in &policy.environment.set {
         env.insert(name.clone(), value.clone());
     }
@@ -85,14 +87,5 @@ fn add_git_configuration(env: &mut BTreeMap<OsString, OsString>) {
         env.insert(format!("GIT_CONFIG_KEY_{index}").into(), key.into());
         env.insert(format!("GIT_CONFIG_VALUE_{index}").into(), value.into());
         env.insert("GIT_CONFIG_COUNT".into(), (index + 1).to_string().into());
-    }
-}
-
-/// `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`), else it is the real path.
-fn set_pwd(env: &mut BTreeMap<OsString, OsString>, cwd: &Path) {
-    let spelt = env.get(OsStr::new("PWD")).map(Path::new);
-    let same = spelt.is_some_and(|pwd| pwd.is_absolute() && crate::probe::place(pwd).real == cwd);
-    if !same {
-        env.insert("PWD".into(), cwd.into());
     }
 }

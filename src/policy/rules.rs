@@ -209,9 +209,9 @@ impl Rules {
 
     /// Lets a rule hold for another path *instead* of the one it was written with: where its link leads. The link itself
     /// is then a name like any other. Gives false, and changes nothing, as [`Rules::add_name`] does.
-    pub fn move_name(&mut self, index: usize, path: PathBuf) -> bool {
+    pub fn move_name(&mut self, index: usize, path: &Path) -> bool {
         let written = self.names.iter().position(|name| name.rule == index);
-        if !self.add_name(index, path.clone()) {
+        if !self.add_name(index, path.to_owned()) {
             return false;
         }
         if let Some(old) = written.filter(|&old| self.names[old].path != path) {

@@ -16,6 +16,7 @@ fn context() -> Context {
         linked: None,
         state: "/home/me/.local/state/stockade".into(),
         env: [("CACHE", "/var/cache/me")].map(|(name, value)| (name.into(), value.into())).into(),
+        linked: None,
     }
 }
 

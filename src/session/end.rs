@@ -1,6 +1,6 @@
 //! The end of a session: take its lease from everybody, move it to the trash, delete it there.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ impl Store {
     /// Lock a session exclusively, whatever it takes.
     fn take(&self, id: &Id, how: End, signalled: &mut Vec<Holder>) -> Result<Held> {
         let mut wait = Backoff::new();
-        let here = Here::find()?;
+        let here = self.here()?;
         loop {
             match self.attempt(id, Lock::Exclusive)? {
                 Attempt::Held(held) => return Ok(held),
@@ -82,7 +82,7 @@ impl Store {
             match how {
                 End::Wait => {}
                 End::Refuse => self.refuse(id, wait.waited())?,
-                End::Kill => self.kill(id, &here, wait.waited(), signalled)?,
+                End::Kill => self.kill(id, here, wait.waited(), signalled)?,
             }
             wait.pause();
         }
@@ -120,8 +120,21 @@ impl Store {
         let mut holders = Vec::new();
         for id in [id.clone()].into_iter().chain(self.descendants(id)?) {
             if let Some(dir) = self.open_dir(&id)? {
-                holders.extend(run::holders(&dir, &id));
+                holders.extend(self.holders_in(&dir, &id)?);
             }
+        }
+        Ok(holders)
+    }
+
+    /// The runs that hold a session itself. One that has its own session need not have a record of its own.
+    pub(super) fn holders_in(&self, dir: &OwnedFd, id: &Id) -> Result<Vec<Holder>> {
+        let mut holders = run::holders(dir, id);
+        if holders.is_empty()
+            && let RecordState::Readable(record) = RecordState::read(dir, id)
+            && record.anonymous
+            && matches!(self.attempt(id, Lock::Exclusive)?, Attempt::Busy)
+        {
+            holders.push(Holder::own(record));
         }
         Ok(holders)
     }
@@ -157,21 +170,14 @@ impl Store {
     /// Move a session that is exclusively locked from `place` to the trash and delete it there. Gives what could not be
     /// deleted.
     pub(super) fn discard(&self, _held: &Held, place: &Path, until: Option<Instant>) -> Result<Vec<Left>> {
-        self.throw_away(self.dir(), place, LEASE, until)
-            .map_err(|error| Error::call("move to the trash", self.path.join(place), error))
+        self.throw_away(place, until).map_err(|error| Error::call("move to the trash", self.path.join(place), error))
     }
 
-    /// Move the directory `place` below `from`, whose lock file `key` the caller has locked, to the trash, and delete it.
-    pub(super) fn throw_away(
-        &self,
-        from: BorrowedFd<'_>,
-        place: &Path,
-        key: &str,
-        until: Option<Instant>,
-    ) -> sys::Result<Vec<Left>> {
+    /// Move a session, half-made or not, whose lease the caller has locked, to the trash, and delete it.
+    pub(super) fn throw_away(&self, place: &Path, until: Option<Instant>) -> sys::Result<Vec<Left>> {
         let name = host::random_name()?;
         let trash = Path::new("trash").join(&name);
-        let go = || fs::rename_at(from, place, &self.machine, &trash, RenameFlags::empty());
+        let go = || fs::rename_at(&self.machine, place, &self.machine, &trash, RenameFlags::empty());
         match go() {
             Err(error) if error.is(Errno::NOENT) => {
                 state::make_parts(self.dir())?;
@@ -179,23 +185,27 @@ impl Store {
             }
             gone => gone?,
         }
-        self.delete(&trash, key, until)
+        self.delete(&trash, until)
     }
 
-    /// Delete a directory in the trash. Its lock file goes last: as long as there is something to delete, somebody can
+    /// Delete a session in the trash. Its lease goes last: as long as there is something to delete, somebody can
     /// have the lock, and only one can.
-    pub(super) fn delete(&self, trash: &Path, key: &str, until: Option<Instant>) -> sys::Result<Vec<Left>> {
+    pub(super) fn delete(&self, trash: &Path, until: Option<Instant>) -> sys::Result<Vec<Left>> {
         let dir = fs::open_beneath(&self.machine, trash, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut left = tree::clear(dir.as_fd(), key.as_ref(), until);
+        let mut left = tree::clear(dir.as_fd(), LEASE.as_ref(), until);
         for item in &mut left {
             item.path = self.path.join(trash).join(&item.path);
         }
         if left.is_empty() {
-            match fs::unlink_at(&dir, Path::new(key)) {
-                Err(error) if !error.is(Errno::NOENT) => return Err(error),
-                _ => fs::rmdir_at(&self.machine, trash)?,
-            }
+            // Once the lease is gone, somebody else may take the empty rest for a leftover.
+            gone(fs::unlink_at(&dir, Path::new(LEASE)))?;
+            gone(fs::rmdir_at(&self.machine, trash))?;
         }
         Ok(left)
     }
+}
+
+/// What somebody else has removed is removed.
+fn gone(done: sys::Result<()>) -> sys::Result<()> {
+    done.or_else(|error| if error.is(Errno::NOENT) { Ok(()) } else { Err(error) })
 }

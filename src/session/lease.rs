@@ -117,13 +117,14 @@ impl Lease {
         Ok((root.dir(), place, host))
     }
 
-    /// Write down that this process runs `command` in the session, for `session end` to name and to signal. The record goes
-    /// when the value is dropped by the process that made it.
+    /// Write down that this process runs `command` in the session, for `session end` to name and to signal. Nothing else
+    /// depends on it, so it can be done when the command has started. An anonymous session needs none: its own record names
+    /// this process. The record goes when the value is dropped by the process that made it.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn run_record(&self, command: &str) -> Result<RunRecord> {
-        RunRecord::create(self.dir(), &self.path(), command)
+        RunRecord::create(self.dir(), &self.path(), command, self.store.here()?)
     }
 
     /// Remove what runs of this session that died have left in it.
@@ -131,7 +132,7 @@ impl Lease {
     /// # Errors
     /// What the kernel says of the directory of runs.
     pub fn sweep(&self) -> Result<Vec<Left>> {
-        run::sweep(&self.store, self.dir(), &self.path(), None)
+        run::sweep(self.dir(), &self.path(), None)
     }
 
     /// Give the session up; one that belongs to this run alone is removed at once. Every process that had a copy of

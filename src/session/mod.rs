@@ -6,7 +6,8 @@
 //!                  /sessions/<id>/record.json      who owns it
 //!                                /lease            flock: shared by every run, exclusive to end or reap
 //!                                /private/<name>/  what appears at /tmp, /var/tmp, … (see `escape`)
-//!                                /runs/<run>/      record.json, under the run's own exclusive lock
+//!                                /runs/<run>.json  what a run says of itself, locked exclusively while it lives
+//!                                /runs/<run>/      what it has on disk, if it has
 //!                  /kept/                          overlays kept on request
 //!                  /trash/<random>                 moved here under the exclusive lock, then deleted
 //! ```

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::lease::{Held, LEASE};
-use super::record::{Here, Presence, RECORD, RecordState};
+use super::record::{Here, Presence, RecordState};
 use super::store::{Attempt, NEW, Store, place};
 use super::tree::{Cause, Left};
 use super::{Id, Result, run};
@@ -84,7 +84,7 @@ pub struct Reaped {
 struct Reaping<'a> {
     store: &'a Store,
     how: Reap,
-    here: Here,
+    here: &'a Here,
     until: Option<Instant>,
     done: Reaped,
 }
@@ -119,7 +119,7 @@ impl Store {
     pub fn reap(&self, how: Reap) -> Result<Reaped> {
         let until = how.within.map(|within| Instant::now() + within);
         let done = Reaped { complete: true, ..Reaped::default() };
-        let mut reaping = Reaping { store: self, how, here: Here::find()?, until, done };
+        let mut reaping = Reaping { store: self, how, here: self.here()?, until, done };
         reaping.sessions()?;
         reaping.trash()?;
         Ok(reaping.done)
@@ -183,9 +183,9 @@ impl Reaping<'_> {
             .iter()
             .filter_map(|(id, candidate)| {
                 let record = candidate.record.readable();
-                let presence = record.and_then(|r| r.owner.as_ref()).map(|owner| owner.presence(&self.here));
+                let presence = record.and_then(|r| r.owner.as_ref()).map(|owner| owner.presence(self.here));
                 let age = now.duration_since(candidate.last_used).unwrap_or_default();
-                judge(&candidate.record, presence, age > self.how.idle, &self.here).map(|why| (id.clone(), why))
+                judge(&candidate.record, presence, age > self.how.idle, self.here).map(|why| (id.clone(), why))
             })
             .collect();
         if self.how.scope == Scope::All {
@@ -218,20 +218,20 @@ impl Reaping<'_> {
     /// Was the session used, or given another owner, between the judgement and the lock?
     fn still_due(&self, held: &Held, id: &Id) -> bool {
         let record = RecordState::read(&held.dir, id);
-        let presence = record.readable().and_then(|r| r.owner.as_ref()).map(|owner| owner.presence(&self.here));
+        let presence = record.readable().and_then(|r| r.owner.as_ref()).map(|owner| owner.presence(self.here));
         let idle = last_used(&held.dir).is_some_and(|time| time.elapsed().unwrap_or_default() > self.how.idle);
         let orphan = || {
             let parent = record.readable().and_then(|record| record.parent.as_ref());
             parent.is_some_and(|parent| matches!(self.store.open_dir(parent), Ok(None)))
         };
-        judge(&record, presence, idle, &self.here).is_some() || orphan()
+        judge(&record, presence, idle, self.here).is_some() || orphan()
     }
 
     /// A session that stays: only what its dead runs have left goes.
     fn stay(&mut self, id: Id, candidate: Candidate) {
         if !self.how.dry_run
             && let Ok(Some(dir)) = self.store.open_dir(&id)
-            && let Ok(left) = run::sweep(self.store, dir.as_fd(), &self.store.session_path(&id), self.until)
+            && let Ok(left) = run::sweep(dir.as_fd(), &self.store.session_path(&id), self.until)
         {
             self.done.left.extend(left);
         }
@@ -248,6 +248,8 @@ impl Reaping<'_> {
         match self.take_half_made(place) {
             Ok(true) => self.done.leftovers += 1,
             Ok(false) => {}
+            // Its maker, who was too late for the name, has removed it himself.
+            Err(error) if error.is(Errno::NOENT) => {}
             Err(error) => self.left(place, error),
         }
     }
@@ -267,7 +269,7 @@ impl Reaping<'_> {
             Ok(_) => return Ok(false),
             Err(error) => return gone(Err(error)),
         }
-        let left = self.store.throw_away(self.store.dir(), place, LEASE, self.until)?;
+        let left = self.store.throw_away(place, self.until)?;
         self.done.left.extend(left);
         Ok(true)
     }
@@ -294,15 +296,21 @@ impl Reaping<'_> {
             Ok(dir) => dir,
             Err(error) => return gone(Err(error)),
         };
-        let (key, _lock) = match key(&dir)? {
-            Key::Busy => return Ok(false),
-            Key::Locked(key, lock) => (key, Some(lock)),
-            Key::Missing => (LEASE, None),
+        // The lease goes last: where it is missing there is nothing else any more.
+        let lease = match fs::open_beneath(&dir, Path::new(LEASE), OFlags::RDWR | OFlags::NONBLOCK) {
+            Ok(lease) => Some(lease),
+            Err(error) if error.is(Errno::NOENT) => None,
+            Err(error) => return Err(error),
         };
+        if let Some(lease) = &lease
+            && !lock::try_lock(lease, Lock::Exclusive)?
+        {
+            return Ok(false);
+        }
         if self.how.dry_run {
             return Ok(true);
         }
-        let left = match self.store.delete(place, key, self.until) {
+        let left = match self.store.delete(place, self.until) {
             Ok(left) => left,
             Err(error) => return gone(Err(error)),
         };
@@ -314,27 +322,6 @@ impl Reaping<'_> {
     fn left(&mut self, place: &Path, error: sys::Error) {
         self.done.left.push(Left { path: self.store.path.join(place), cause: Cause::Call(error) });
     }
-}
-
-/// What stands for the right to delete a directory in the trash.
-enum Key {
-    Busy,
-    Locked(&'static str, OwnedFd),
-    /// The lock file goes last, so there is nothing else any more.
-    Missing,
-}
-
-/// Lock a directory in the trash: a session by its lease, a run by its record.
-fn key(dir: &OwnedFd) -> sys::Result<Key> {
-    for key in [LEASE, RECORD] {
-        match fs::open_beneath(dir, Path::new(key), OFlags::RDWR | OFlags::NONBLOCK) {
-            Ok(file) if lock::try_lock(&file, Lock::Exclusive)? => return Ok(Key::Locked(key, file)),
-            Ok(_) => return Ok(Key::Busy),
-            Err(error) if error.is(Errno::NOENT) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Key::Missing)
 }
 
 /// Somebody else's removal is as good, and what is not empty has just come into use.

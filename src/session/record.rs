@@ -83,7 +83,11 @@ impl Owner {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn of(pid: u32) -> Result<Option<Self>> {
-        let Here { boot_id, pid_ns } = Here::find()?;
+        Self::in_namespace(&Here::find()?, pid)
+    }
+
+    pub(super) fn in_namespace(here: &Here, pid: u32) -> Result<Option<Self>> {
+        let Here { boot_id, pid_ns } = here.clone();
         let start_time = host::start_time(pid).map_err(Error::Host)?;
         Ok(start_time.map(|start_time| Self { pid, start_time, boot_id, pid_ns }))
     }
@@ -247,6 +251,7 @@ mod tests {
 
     #[test]
     fn a_zombie_owns_nothing() {
+        let _alone = super::super::tests::alone();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let owner = Owner::of(child.id()).unwrap().unwrap();
         let here = Here::find().unwrap();

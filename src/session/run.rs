@@ -2,6 +2,7 @@
 //!
 //! A run is alive as long as its record is locked; what the record says is for people, and for signals.
 
+use std::cell::Cell;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,10 +11,9 @@ use std::time::{Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::lease::insist;
-use super::record::{self, Here, Owner, Parsed, Presence, RECORD, now};
-use super::store::Store;
-use super::tree::{self, Left};
-use super::{Error, Id, Result};
+use super::record::{self, Here, Owner, Parsed, Presence, now};
+use super::tree::{self, Cause, Left};
+use super::{Error, Id, Result, state};
 use crate::sys::{self, Errno, attr, fs, host, lock};
 use fs::OFlags;
 use host::Signal;
@@ -39,10 +39,12 @@ struct Record {
 #[derive(Debug)]
 pub struct RunRecord {
     name: String,
+    /// The directory of runs, as a path on the host and open.
     path: PathBuf,
     runs: OwnedFd,
-    dir: OwnedFd,
     lock: OwnedFd,
+    /// Was a directory made?
+    has_dir: Cell<bool>,
     /// Whose it is: a forked child that drops its copy must not remove it.
     pid: u32,
 }
@@ -61,6 +63,7 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.supervisor {
+            Some(owner) if self.command.is_empty() => write!(f, "process {}", owner.pid),
             Some(owner) => write!(f, "process {} ({:?})", owner.pid, self.command),
             None => write!(f, "run {}", self.run),
         }
@@ -68,6 +71,17 @@ impl fmt::Display for Holder {
 }
 
 impl Holder {
+    /// The run that an anonymous session belongs to.
+    pub(super) fn own(session: record::Record) -> Self {
+        Self {
+            run: session.id.to_string(),
+            session: session.id,
+            supervisor: session.owner,
+            command: String::new(),
+            created: record::time(session.created),
+        }
+    }
+
     /// Signal the supervisor, if the process with its pid still is that one. Gives whether it was.
     pub(super) fn signal(&self, here: &Here, signal: Signal) -> Result<bool> {
         let Some(owner) = &self.supervisor else { return Ok(false) };
@@ -82,56 +96,23 @@ impl Holder {
 }
 
 impl RunRecord {
-    pub(super) fn create(session: BorrowedFd<'_>, path: &Path, command: &str) -> Result<Self> {
+    pub(super) fn create(session: BorrowedFd<'_>, path: &Path, command: &str, here: &Here) -> Result<Self> {
         let pid = std::process::id();
-        let Some(supervisor) = Owner::of(pid)? else {
+        let Some(supervisor) = Owner::in_namespace(here, pid)? else {
             let error = sys::Error::new("open", format_args!("/proc/{pid}/stat"), Errno::NOENT);
             return Err(Error::Host(error));
         };
         let record = Record { schema: SCHEMA, supervisor, command: shorten(command), created: now() };
         let path = path.join("runs");
+        let call = |error| Error::call("record the run in", &path, error);
+        let runs = open_runs(session).map_err(call)?;
         loop {
             let name = host::random_name().map_err(Error::Host)?;
-            let made = Self::make(session, &path, &name, &record);
-            // A reaper took it for a leftover before it was locked: make another.
-            if let Some(made) = made.map_err(|error| Error::call("record the run in", &path, error))? {
-                return Ok(made);
+            // A reaper may take it for a leftover before it is locked: make another.
+            if let Some(lock) = make(&runs, &file(&name), &record).map_err(call)? {
+                return Ok(Self { name, path, runs, lock, has_dir: Cell::new(false), pid });
             }
         }
-    }
-
-    fn make(session: BorrowedFd<'_>, path: &Path, name: &str, record: &Record) -> sys::Result<Option<Self>> {
-        let runs = open_runs(session)?;
-        fs::mkdir_at(&runs, Path::new(name), 0o700)?;
-        let made = Self::fill(&runs, name, record);
-        if !matches!(made, Ok(Some(_))) {
-            remove(runs.as_fd(), name);
-        }
-        let Some((dir, lock)) = made? else { return Ok(None) };
-        Ok(Some(Self { name: name.into(), path: path.join(name), runs, dir, lock, pid: record.supervisor.pid }))
-    }
-
-    fn fill(runs: &OwnedFd, name: &str, record: &Record) -> sys::Result<Option<(OwnedFd, OwnedFd)>> {
-        let taken = |error: sys::Error| if error.is(Errno::NOENT) { Ok(None) } else { Err(error) };
-        let dir = match fs::open_beneath(runs, Path::new(name), OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(dir) => dir,
-            Err(error) => return taken(error),
-        };
-        let lock = match fs::create_at(&dir, Path::new(RECORD), 0o600) {
-            Ok(lock) => lock,
-            Err(error) => return taken(error),
-        };
-        // A reaper that took the record for a leftover holds the lock until it is gone.
-        if !insist(&lock)? {
-            return Ok(None);
-        }
-        match fs::lstat_at(runs, &Path::new(name).join(RECORD)) {
-            Ok(now) if now.file == fs::fstat(&lock)?.file => {}
-            Ok(_) => return Ok(None),
-            Err(error) => return taken(error),
-        }
-        attr::write(&lock, &record::to_bytes(record))?;
-        Ok(Some((dir, lock)))
     }
 
     /// Leave the record where it is when the value is dropped, as a process does that is killed.
@@ -146,16 +127,24 @@ impl RunRecord {
         &self.name
     }
 
-    /// The run's own directory, which goes with the record, whatever is put into it.
+    /// The record as a path on the host.
     #[must_use]
-    pub fn dir(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
+    pub fn path(&self) -> PathBuf {
+        self.path.join(file(&self.name))
     }
 
-    /// The run's own directory as a path on the host.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// A directory of the run's own (made if it is missing) and where it is on the host. It goes with the record, whatever
+    /// is in it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn dir(&self) -> Result<(OwnedFd, PathBuf)> {
+        let (name, path) = (Path::new(&self.name), self.path.join(&self.name));
+        self.has_dir.set(true);
+        state::mkdir(self.runs.as_fd(), name)
+            .and_then(|()| fs::open_beneath(&self.runs, name, OFlags::RDONLY | OFlags::DIRECTORY))
+            .map(|dir| (dir, path.clone()))
+            .map_err(|error| Error::call("make the run's directory", path, error))
     }
 }
 
@@ -168,11 +157,49 @@ impl AsFd for RunRecord {
 
 impl Drop for RunRecord {
     fn drop(&mut self) {
-        if std::process::id() == self.pid {
-            tree::clear(self.dir.as_fd(), RECORD.as_ref(), None);
-            remove(self.runs.as_fd(), &self.name);
+        if std::process::id() != self.pid {
+            return;
         }
+        if self.has_dir.get() && !remove_dir(&self.runs, Path::new(&self.name), None).is_empty() {
+            // The record stays, so that the next sweep finds the rest.
+            return;
+        }
+        // What stays is a leftover for the next sweep.
+        let _ = fs::unlink_at(&self.runs, &file(&self.name));
     }
+}
+
+/// Make the record and lock it.
+fn make(runs: &OwnedFd, file: &Path, record: &Record) -> sys::Result<Option<OwnedFd>> {
+    let lock = fs::create_at(runs, file, 0o600)?;
+    let made = fill(runs, file, &lock, record);
+    if made.is_err() {
+        // The cause is reported; nothing of ours should stay.
+        let _ = fs::unlink_at(runs, file);
+    }
+    Ok(made?.then_some(lock))
+}
+
+fn fill(runs: &OwnedFd, file: &Path, lock: &OwnedFd, record: &Record) -> sys::Result<bool> {
+    // A reaper that took the record for a leftover holds the lock until it is gone.
+    if !insist(lock)? || !is_at(runs, file, lock)? {
+        return Ok(false);
+    }
+    attr::write(lock, &record::to_bytes(record)).map(|()| true)
+}
+
+/// Does the name in `runs` still name the open file?
+fn is_at(runs: &OwnedFd, file: &Path, open: &OwnedFd) -> sys::Result<bool> {
+    match fs::lstat_at(runs, file) {
+        Ok(now) => Ok(now.file == fs::fstat(open)?.file),
+        Err(error) if error.is(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file of a run.
+fn file(name: &str) -> PathBuf {
+    format!("{name}.json").into()
 }
 
 fn shorten(command: &str) -> String {
@@ -183,18 +210,11 @@ fn open_runs(session: BorrowedFd<'_>) -> sys::Result<OwnedFd> {
     let open = || fs::open_beneath(session, Path::new("runs"), OFlags::RDONLY | OFlags::DIRECTORY);
     match open() {
         Err(error) if error.is(Errno::NOENT) => {
-            super::state::mkdir(session, Path::new("runs"))?;
+            state::mkdir(session, Path::new("runs"))?;
             open()
         }
         opened => opened,
     }
-}
-
-/// Remove a run's record and directory. What stays is a leftover for the next sweep.
-fn remove(runs: BorrowedFd<'_>, name: &str) {
-    let name = Path::new(name);
-    let _ = fs::unlink_at(runs, &name.join(RECORD));
-    let _ = fs::rmdir_at(runs, name);
 }
 
 /// The runs of a session that are alive.
@@ -204,11 +224,11 @@ pub(super) fn holders(session: &OwnedFd, id: &Id) -> Vec<Holder> {
         return Vec::new();
     };
     let names = fs::entries(&runs).unwrap_or_default();
-    names.iter().filter_map(|entry| holder(&runs, &entry.name.to_string_lossy(), id)).collect()
+    names.iter().filter_map(|entry| holder(&runs, entry.name.to_str()?.strip_suffix(".json")?, id)).collect()
 }
 
 fn holder(runs: &OwnedFd, name: &str, id: &Id) -> Option<Holder> {
-    let file = open_record(runs, name).ok()?;
+    let file = open_record(runs, &file(name)).ok()?;
     if lock::try_lock(&file, Lock::Shared).ok()? {
         return None;
     }
@@ -219,13 +239,14 @@ fn holder(runs: &OwnedFd, name: &str, id: &Id) -> Option<Holder> {
     Some(Holder { session: id.clone(), run: name.into(), supervisor, command, created: record::time(created) })
 }
 
-fn open_record(runs: &OwnedFd, name: &str) -> sys::Result<OwnedFd> {
-    fs::open_beneath(runs, &Path::new(name).join(RECORD), OFlags::RDWR | OFlags::NONBLOCK)
+fn open_record(runs: &OwnedFd, file: &Path) -> sys::Result<OwnedFd> {
+    fs::open_beneath(runs, file, OFlags::RDWR | OFlags::NONBLOCK)
 }
 
-/// Remove the directories of runs that have died; `path` is the session's.
-pub(super) fn sweep(store: &Store, session: BorrowedFd<'_>, path: &Path, until: Option<Instant>) -> Result<Vec<Left>> {
-    let call = |error| Error::call("read", path.join("runs"), error);
+/// Remove what runs that have died have left; `path` is the session's.
+pub(super) fn sweep(session: BorrowedFd<'_>, path: &Path, until: Option<Instant>) -> Result<Vec<Left>> {
+    let path = path.join("runs");
+    let call = |error| Error::call("read", &path, error);
     let runs = match fs::open_beneath(session, Path::new("runs"), OFlags::RDONLY | OFlags::DIRECTORY) {
         Ok(runs) => runs,
         Err(error) if error.is(Errno::NOENT) => return Ok(Vec::new()),
@@ -233,31 +254,50 @@ pub(super) fn sweep(store: &Store, session: BorrowedFd<'_>, path: &Path, until: 
     };
     let mut left = Vec::new();
     for entry in fs::entries(&runs).map_err(call)? {
-        let name = Path::new(&entry.name);
-        match sweep_one(store, &runs, name, until) {
+        let Some(name) = entry.name.to_str().and_then(|name| name.strip_suffix(".json")) else { continue };
+        match sweep_one(&runs, name, until) {
             Ok(more) => left.extend(more),
-            Err(error) => left.push(Left { path: path.join("runs").join(name), cause: tree::Cause::Call(error) }),
+            Err(error) => left.push(Left { path: name.into(), cause: Cause::Call(error) }),
         }
+    }
+    for item in &mut left {
+        item.path = path.join(&item.path);
     }
     Ok(left)
 }
 
-fn sweep_one(store: &Store, runs: &OwnedFd, name: &Path, until: Option<Instant>) -> sys::Result<Vec<Left>> {
-    let gone = |error: sys::Error| match error.errno() {
-        // Not empty: somebody has just put his record there.
-        Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST => Ok(Vec::new()),
-        _ => Err(error),
+/// Remove a run's directory and record, if nothing holds its lock.
+fn sweep_one(runs: &OwnedFd, name: &str, until: Option<Instant>) -> sys::Result<Vec<Left>> {
+    let file = file(name);
+    let record = match open_record(runs, &file) {
+        Ok(record) => record,
+        Err(error) if error.is(Errno::NOENT) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
     };
-    let Ok(record) = open_record(runs, &name.to_string_lossy()) else {
-        return fs::rmdir_at(runs, name).map(|()| Vec::new()).or_else(gone);
-    };
-    if !lock::try_lock(&record, Lock::Exclusive)? {
+    if !lock::try_lock(&record, Lock::Exclusive)? || !is_at(runs, &file, &record)? {
         return Ok(Vec::new());
     }
-    match fs::lstat_at(runs, &name.join(RECORD)) {
-        Ok(now) if now.file == fs::fstat(&record)?.file => {}
-        Ok(_) => return Ok(Vec::new()),
-        Err(error) => return gone(error),
+    let left = remove_dir(runs, Path::new(name), until);
+    if left.is_empty() {
+        fs::unlink_at(runs, &file)?;
     }
-    store.throw_away(runs.as_fd(), name, RECORD, until)
+    Ok(left)
+}
+
+/// Remove a run's directory, if it has one.
+fn remove_dir(runs: &OwnedFd, name: &Path, until: Option<Instant>) -> Vec<Left> {
+    let gone = |error: &sys::Error| error.is(Errno::NOENT);
+    let failed = |error| vec![Left { path: name.into(), cause: Cause::Call(error) }];
+    let mut left = match fs::open_beneath(runs, name, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(dir) => tree::clear(dir.as_fd(), "".as_ref(), until),
+        Err(error) if gone(&error) => return Vec::new(),
+        Err(error) => return failed(error),
+    };
+    for item in &mut left {
+        item.path = name.join(&item.path);
+    }
+    match left.is_empty().then(|| fs::rmdir_at(runs, name)) {
+        Some(Err(error)) if !gone(&error) => failed(error),
+        _ => left,
+    }
 }

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::lease::{Held, LEASE, Lease};
-use super::record::{self, Record, RecordState};
-use super::run::{self, Holder};
+use super::record::{self, Here, Record, RecordState};
+use super::run::Holder;
 use super::{Error, Id, Owner, Result, escape, state, tree};
 use crate::sys::{self, Errno, attr, fs, host, lock};
 use fs::{OFlags, RenameFlags};
@@ -26,6 +26,7 @@ pub(super) const NEW: &str = ".new-";
 pub struct Store {
     pub(super) machine: Arc<OwnedFd>,
     pub(super) path: Arc<Path>,
+    here: Arc<OnceLock<Here>>,
 }
 
 /// Whether a session that does not exist is made.
@@ -90,13 +91,22 @@ impl Store {
         let dir = state::open(path)?;
         let machine = state::machine();
         let opened = state::open_machine(&dir, path, &machine)?;
-        Ok(Self { machine: Arc::new(opened), path: path.join(machine).into() })
+        Ok(Self { machine: Arc::new(opened), path: path.join(machine).into(), here: Arc::default() })
     }
 
     /// Where this machine's part of the state directory is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// This boot and this pid namespace; asked once.
+    pub(super) fn here(&self) -> Result<&Here> {
+        if let Some(here) = self.here.get() {
+            return Ok(here);
+        }
+        let here = Here::find()?;
+        Ok(self.here.get_or_init(|| here))
     }
 
     /// This machine's part of the state directory.
@@ -118,10 +128,11 @@ impl Store {
     /// # Errors
     /// What the kernel says.
     pub fn anonymous(&self) -> Result<Lease> {
-        let boot = host::boot_id().map_err(Error::Host)?;
+        let here = self.here()?;
+        let owner = Owner::in_namespace(here, std::process::id())?;
         loop {
             let id = Id::anonymous(&host::random_name().map_err(Error::Host)?);
-            let record = Record { anonymous: true, ..Record::new(&id, &boot) };
+            let record = Record { anonymous: true, owner: owner.clone(), ..Record::new(&id, &here.boot_id) };
             if let Some(held) = self.create(&record)? {
                 return Ok(Lease::new(self.clone(), id, held, RecordState::Readable(record), None));
             }
@@ -132,11 +143,11 @@ impl Store {
         if generations == 0 || want.parent.as_ref() == Some(id) {
             return Err(Error::ParentLoop(id.clone()));
         }
-        let boot = host::boot_id().map_err(Error::Host)?;
-        let held = self.hold(id, want, &boot)?;
+        let boot = &self.here()?.boot_id;
+        let held = self.hold(id, want, boot)?;
         let touched = attr::touch(&held.lease);
         touched.map_err(|error| Error::call("mark as used", self.session_path(id).join(LEASE), error))?;
-        let record = self.settle(&held, id, want, &boot)?;
+        let record = self.settle(&held, id, want, boot)?;
         let parent = match record.readable().and_then(|record| record.parent.clone()) {
             Some(parent) => {
                 let want = Want { create: want.create, ..Want::default() };
@@ -258,8 +269,6 @@ impl Store {
             return Ok(None);
         }
         record::write_first(&dir, record)?;
-        fs::mkdir_at(&dir, Path::new("private"), 0o700)?;
-        fs::mkdir_at(&dir, Path::new("runs"), 0o700)?;
         // Not RENAME_NOREPLACE, which NFS lacks: rename(2) replaces a directory only by an empty one, and a session never
         // is empty.
         fs::rename_at(&self.machine, temp, &self.machine, place, RenameFlags::empty())?;
@@ -315,7 +324,7 @@ impl Store {
             record: RecordState::read(&dir, id),
             last_used,
             in_use: matches!(self.attempt(id, Lock::Exclusive)?, Attempt::Busy),
-            runs: run::holders(&dir, id),
+            runs: self.holders_in(&dir, id)?,
             private: private_of(dir.as_fd()),
             path: self.session_path(id),
         }))

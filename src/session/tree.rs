@@ -109,7 +109,7 @@ impl<'a> Clearing<'a> {
 
     /// A mount stays, and so does what the kernel forbids; a directory that got a new entry can be had the next time.
     fn worth_waiting(&self) -> bool {
-        let busy = |errno| matches!(errno, Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT | Errno::BUSY);
+        let busy = |errno| matches!(errno, Errno::NOTEMPTY | Errno::EXIST);
         self.left.iter().any(|left| matches!(&left.cause, Cause::Call(error) if busy(error.errno())))
     }
 
@@ -168,6 +168,8 @@ impl<'a> Clearing<'a> {
         match done {
             Ok(Some(frame)) => stack.push(frame),
             Ok(None) => {}
+            // Somebody else has removed it.
+            Err(Cause::Call(error)) if error.is(Errno::NOENT) => {}
             Err(cause) => self.keep_back(stack, &entry.name, cause),
         }
     }
@@ -191,7 +193,9 @@ impl<'a> Clearing<'a> {
     fn leave(&mut self, stack: &mut Vec<Frame>) {
         let Some(Frame { name, .. }) = stack.pop() else { return };
         let parent = stack.last().map_or(self.root, |frame| frame.dir.as_fd());
-        if let Err(error) = writable(parent, || fs::rmdir_at(parent, Path::new(&name))) {
+        if let Err(error) = writable(parent, || fs::rmdir_at(parent, Path::new(&name)))
+            && !error.is(Errno::NOENT)
+        {
             let cause = if self.late() { Cause::Time } else { mounted(error) };
             self.keep_back(stack, &name, cause);
         }
@@ -253,8 +257,12 @@ fn open_one(parent: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> sys::Result<
     fs::openat2(parent, Path::new(name), flags, fs::Mode::empty(), resolve)
 }
 
+/// Listing a directory opens it a second time, through itself, which needs the right to search it.
 fn entries(dir: BorrowedFd<'_>) -> sys::Result<Vec<Entry>> {
-    fs::entries(dir)
+    match fs::entries(dir) {
+        Err(error) if error.is(Errno::ACCESS) && attr::chmod(dir, 0o700).is_ok() => fs::entries(dir),
+        listed => listed,
+    }
 }
 
 /// Move a directory to the root under a new name. Its own mode must allow that too, for its `..` changes.

@@ -17,18 +17,27 @@ pub fn read(dir: impl AsFd, path: &Path, limit: usize) -> Result<Vec<u8>> {
 /// What an open file still gives, at most `limit` bytes of it.
 pub fn read_open(file: impl AsFd, limit: usize) -> Result<Vec<u8>> {
     let file = file.as_fd();
-    let mut bytes = vec![0; limit];
-    let mut len = 0;
-    while len < limit {
-        match rustix::io::read(file, &mut bytes[len..]) {
-            Ok(0) => break,
-            Ok(read) => len += read,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Error::new("read", format_args!("{}", Fd(file)), errno)),
+    let mut bytes = Vec::new();
+    while bytes.len() < limit {
+        let (len, more) = (bytes.len(), (limit - bytes.len()).min(4096));
+        bytes.resize(len + more, 0);
+        let read = read_some(file, &mut bytes[len..])?;
+        bytes.truncate(len + read);
+        // Regular files and those of /proc give less than was asked for only at their end.
+        if read < more {
+            break;
         }
     }
-    bytes.truncate(len);
     Ok(bytes)
+}
+
+fn read_some(file: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<usize> {
+    loop {
+        match rustix::io::read(file, &mut *bytes) {
+            Err(Errno::INTR) => {}
+            read => return read.map_err(|errno| Error::new("read", format_args!("{}", Fd(file)), errno)),
+        }
+    }
 }
 
 /// Write all of `bytes`.

@@ -62,7 +62,7 @@ pub fn start_time(pid: u32) -> Result<Option<u64>> {
     }
 }
 
-/// Field 22 of proc_pid_stat(5). The name of the program (field 2) may hold anything, so count from its last `)`.
+/// Field 22 of `proc_pid_stat(5)`. The name of the program (field 2) may hold anything, so count from its last `)`.
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();

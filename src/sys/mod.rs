@@ -14,12 +14,14 @@ pub mod fs;
 pub mod host;
 pub mod lock;
 pub mod mount;
+pub mod mountinfo;
 pub mod notify;
 pub mod process;
 pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
+pub mod watch;
 
 use std::fmt;
 use std::io;

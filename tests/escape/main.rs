@@ -27,6 +27,7 @@ mod git_submodule_config;
 mod git_worktree_commondir;
 mod inherited_directory;
 mod io_uring;
+mod keyring;
 mod kill_group;
 mod nested_userns_mount;
 mod other_abi;

@@ -94,7 +94,8 @@ fn an_ignored_signal_stays_ignored() {
 #[test]
 fn blocked_signals_and_handlers_are_not_inherited_from_us() {
     let sandbox = Sandbox::new();
-    let masks = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    // 32 and 33 belong to the C library, which sets them as it likes.
+    let masks = "sed -En 's/^(Sig(Blk|Ign)).*(........)/\\1 \\3/p' /proc/self/status | tr 89abcdef 01234567";
     let outside = sandbox.script(masks).ok().out;
     sandbox.sh(masks).ok().prints(outside.trim_end());
 }

@@ -80,17 +80,20 @@ fn a_read_only_one_is_refused() {
         let sandbox = Sandbox::new();
         fs::create_dir(&sandbox.state).unwrap();
         mode(&sandbox.state, 0o500);
-        refused(&sandbox, &["permission denied"]);
+        refused(&sandbox, &["permission denied", "not readable and writable"]);
     }
 }
 
-/// A run whose state directory is a tmpfs mounted with these options, in a namespace of its own.
-fn on_a_small_disk(sandbox: &Sandbox, options: &str, then: &str) -> crate::support::Outcome {
+/// A run whose state directory is a tmpfs mounted with these options, in a namespace of its own, after `fill`.
+fn on_a_small_disk(sandbox: &Sandbox, options: &str, fill: &str) -> crate::support::Outcome {
     fs::create_dir_all(&sandbox.state).unwrap();
     let script = format!(
         "mount -t tmpfs -o mode=0700,{options} t $STOCKADE_STATE || exit 77
-        head -c 8192 /dev/zero > $STOCKADE_STATE/filler
-        $SK run --no-config --session s -- touch ran; s=$?; {then}; exit $s"
+        $SK run --no-config --session first -- true || exit 78
+        cd $STOCKADE_STATE/*/; {fill}; cd {}
+        $SK run --no-config --session second -- touch ran; s=$?
+        find $STOCKADE_STATE -name second -path '*sessions*'; exit $s",
+        sandbox.project.display()
     );
     sandbox.outside(&["unshare", "-Urm", "sh", "-c", &script])
 }
@@ -100,10 +103,16 @@ fn no_space_no_inodes_and_a_read_only_disk_are_named() {
     if !need("userns") {
         return;
     }
-    let left = "find $STOCKADE_STATE -name s -path '*sessions*'";
-    for (options, cause) in [("nr_inodes=5", "No space left"), ("size=8k", "No space left"), ("ro", "Read-only")] {
+    let inodes = "i=0; while touch f$i; do i=$((i+1)); done 2>/dev/null";
+    let space = "cat /dev/zero > filler 2>/dev/null";
+    let read_only = "mount -o remount,bind,ro $STOCKADE_STATE";
+    for (options, fill, cause) in [
+        ("nr_inodes=64", inodes, "No space left"),
+        ("size=256k", space, "No space left"),
+        ("rw", read_only, "Read-only"),
+    ] {
         let sandbox = Sandbox::new();
-        let outcome = on_a_small_disk(&sandbox, options, left);
+        let outcome = on_a_small_disk(&sandbox, options, fill);
         outcome.refused().says(cause).prints("");
         assert!(!sandbox.project.join("ran").exists());
     }

@@ -1,6 +1,6 @@
 //! The caller's terminal: job control, Ctrl-C, Ctrl-Z, full-screen programs, window size.
 
-use crate::support::{Sandbox, need};
+use crate::support::{Sandbox, need, python};
 
 const BASH: [&str; 4] = ["bash", "--norc", "--noprofile", "-i"];
 
@@ -24,13 +24,13 @@ fn an_interactive_shell_interrupts_and_suspends() {
     let steps = [
         ("send", "PS1='rea''dy> '\n"),
         ("expect", "ready> "),
-        ("send", "echo r$((1+1)); sleep 1000\n"),
+        ("send", "sh -c 'echo r$((1+1)); exec sleep 1000'\n"),
         ("expect", "r2"),
         ("send", "\u{3}"),
         ("expect", "ready> "),
         ("send", "echo status=$?\n"),
         ("expect", "status=130"),
-        ("send", "echo r$((2+2)); sleep 1000\n"),
+        ("send", "sh -c 'echo r$((2+2)); exec sleep 1000'\n"),
         ("expect", "r4"),
         ("send", "\u{1a}"),
         ("expect", "Stopped"),
@@ -81,16 +81,20 @@ fn the_window_size_follows() {
         return;
     }
     let sandbox = Sandbox::new();
-    let script = "trap 'stty size' WINCH; stty size; echo ready; while :; do sleep .02; done";
+    let program = "import os, signal
+def show(*_): os.write(1, b'%d %d;' % os.get_terminal_size()[::-1])
+signal.signal(signal.SIGWINCH, show)
+print('ready', flush=True)
+while True: signal.pause()";
     let steps = [
         ("expect", "ready"),
         ("size", "33 77"),
-        ("expect", "33 77"),
+        ("expect", "33 77;"),
         ("size", "44 88"),
-        ("expect", "44 88"),
+        ("expect", "44 88;"),
         ("send", "\u{3}"),
     ];
-    let _ = sandbox.terminal(&steps, &sandbox.run().words(["bash", "-c", script])).status(130);
+    sandbox.terminal(&steps, &sandbox.run().words(python(program))).status(130);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn host_tmp_may_be_a_link() {
     if !need("userns") {
         return;
     }
-    let sandbox = Sandbox::below(crate::support::real_home());
+    let (sandbox, _) = Sandbox::below(crate::support::real_home()).own_binary();
     let marker = sandbox.file_beside("elsewhere/host", "x");
     // A root directory in which /tmp is a link, made of the host's own directories.
     let script = "set -e; mkdir root; mount -t tmpfs t root; cd root; mkdir -p proc dev etc usr var/lib
@@ -117,7 +117,8 @@ fn host_tmp_may_be_a_link() {
         [ -L /$d ] && cp -d /$d . || { mkdir $d; mount --rbind /$d $d; }; done
         for d in proc dev etc usr; do mount --rbind /$d $d; done; mkdir -p var/elsewhere var/tmp; ln -s var/elsewhere tmp
         mkdir -p .$PWD_OUT; [ -e .$PWD_OUT/p ] || mount --rbind $PWD_OUT .$PWD_OUT; echo host > var/elsewhere/host
-        exec chroot . sh -c 'cd $PWD_OUT/p; exec $SK run --no-config -- sh -c \"echo x > /tmp/mine; ls -A /tmp\"'";
+        mkdir old; pivot_root . old; umount -l old; cd /
+        exec sh -c 'cd $PWD_OUT/p; exec $SK run --no-config -- sh -c \"echo x > /tmp/mine; ls -A /tmp\"'";
     let base = marker.parent().unwrap().parent().unwrap().display().to_string();
     let script = format!("PWD_OUT={base}; export PWD_OUT; cd {base}; {script}");
     sandbox.outside(&["unshare", "-Urm", "sh", "-c", &script]).ok().prints("mine");

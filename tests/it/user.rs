@@ -11,7 +11,11 @@ fn changes_to_another_user() {
         chown(&sandbox.project, Some(65534), Some(65534)).unwrap();
         open_up(&sandbox);
         sandbox.sh("touch as-root").fails();
-        let run = sandbox.run().options(["--user", "nobody"]);
+        let state = sandbox.beside("theirs");
+        std::fs::create_dir(&state).unwrap();
+        chown(&state, Some(65534), Some(65534)).unwrap();
+        std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let run = sandbox.run().options(["--user", "nobody"]).env("STOCKADE_STATE", &state);
         run.sh("id -u; id -un; id -G; touch own; stat -c %u own; echo x > /tmp/x")
             .ok()
             .prints("65534\nnobody\n65534\n65534");

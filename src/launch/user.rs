@@ -3,8 +3,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::error::Error;
 use crate::sys::process;
+
+/// Why root cannot become somebody else.
+#[derive(Debug, thiserror::Error)]
+pub enum UserError {
+    #[error("--user needs root")]
+    NotRoot,
+    #[error("{0:?} is not a user in /etc/passwd (--user)")]
+    Unknown(String),
+    #[error("cannot become user {name:?} (--user)")]
+    Refused { name: String, source: crate::sys::Error },
+}
 
 /// A line of `/etc/passwd` (`passwd(5)`).
 struct Account {
@@ -15,14 +25,20 @@ struct Account {
     shell: String,
 }
 
-/// Become the user `name` (or number) for good, with their groups, and let the environment say so.
-pub(super) fn become_user(name: &str, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Error> {
+/// Become the user `name` (or number) for good, with their groups; gives the environment that says so.
+///
+/// # Errors
+/// Only root can, and only a user of `/etc/passwd`.
+pub fn become_user(
+    name: &str,
+    mut env: BTreeMap<OsString, OsString>,
+) -> Result<BTreeMap<OsString, OsString>, UserError> {
     if process::user().0 != 0 {
-        return Err(Error::NotRoot);
+        return Err(UserError::NotRoot);
     }
-    let account = find(name).ok_or_else(|| Error::NoUser { name: name.to_owned() })?;
+    let account = find(name).ok_or_else(|| UserError::Unknown(name.to_owned()))?;
     process::become_user(account.uid, account.gid, &groups(&account))
-        .map_err(|source| Error::User { name: name.to_owned(), source })?;
+        .map_err(|source| UserError::Refused { name: name.to_owned(), source })?;
     for variable in ["USER", "LOGNAME"] {
         env.insert(variable.into(), account.name.clone().into());
     }
@@ -32,7 +48,7 @@ pub(super) fn become_user(name: &str, env: &mut BTreeMap<OsString, OsString>) ->
     for variable in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         env.remove(std::ffi::OsStr::new(variable));
     }
-    Ok(())
+    Ok(env)
 }
 
 fn find(name: &str) -> Option<Account> {
