@@ -16,7 +16,6 @@ fn context() -> Context {
         linked: None,
         state: "/home/me/.local/state/stockade".into(),
         env: [("CACHE", "/var/cache/me")].map(|(name, value)| (name.into(), value.into())).into(),
-        linked: None,
     }
 }
 
