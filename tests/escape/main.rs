@@ -17,6 +17,7 @@ mod git_bare_root;
 mod git_commondir;
 mod git_config;
 mod git_hooks;
+mod git_nested_repository;
 mod git_planted_gitfile;
 mod git_planted_link;
 mod git_rebase_todo;
