@@ -35,7 +35,7 @@ pub(crate) fn git(sandbox: &Sandbox, script: &str) -> Outcome {
 
 /// A script for git, with dates that do not change.
 pub(crate) fn dated(script: &str) -> String {
-    let dates: String = DATES.iter().map(|(name, value)| format!("export {name}={value}\n")).collect();
+    let dates = DATES.map(|(name, value)| format!("export {name}={value}\n")).concat();
     format!("{dates}set -e\n{script}")
 }
 
