@@ -170,7 +170,7 @@ fn ssh_accepts_the_systems_configuration() {
 
 #[test]
 fn a_writable_directory_can_remove_itself_and_the_run_goes_on() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::below(real_home());
     let (dir, file) = (sandbox.beside("gone"), sandbox.file("keep/x", ""));
     std::fs::create_dir(&dir).unwrap();
     let script =
