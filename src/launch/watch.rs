@@ -1,8 +1,8 @@
 //! What the setup process does while the command runs: it alone keeps the capabilities over the sandbox's mounts.
 //!
 //! The host may replace or create a name that is hidden, or move a directory that is mounted writable (the mount goes where
-//! its directory goes). Nothing inside can cause either; when the host does, the name is masked again, and the mount taken
-//! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
+//! its directory goes). When it does, the name is masked again, and the mount taken away, after which the broker serves
+//! the place. In between lies a moment; `strict` ends the run instead.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -117,7 +117,7 @@ impl<'a> Watcher<'a> {
         self.free = stays;
         for free in moved {
             self.end_if_strict(&free.path, "was moved on the host")?;
-            mount::detach_at(&free.tree).map_err(|error| failed(&error, &free.path))?;
+            free.detach()?;
         }
         Ok(())
     }
@@ -151,6 +151,14 @@ impl<'a> Watcher<'a> {
 impl Free {
     fn is_in_place(&self) -> bool {
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
+    }
+
+    /// Take the mount away. A directory that was removed, on the host or by the broker, has taken it along.
+    fn detach(&self) -> Result<(), Failure> {
+        match mount::detach_at(&self.tree) {
+            Err(error) if error.is(sys::Errno::INVAL) => Ok(()),
+            detached => detached.map_err(|error| failed(&error, &self.path)),
+        }
     }
 }
 
