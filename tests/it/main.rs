@@ -15,6 +15,7 @@ mod network;
 mod paths;
 mod policy_errors;
 mod process;
+mod programs;
 mod session;
 mod skips;
 mod state_dir;
