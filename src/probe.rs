@@ -1,6 +1,8 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod overlay;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -32,11 +34,14 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let mut names = policy.rules.clone();
     let places = places(policy, &mut names);
     let children = guarded_children(&names, &places);
+    let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
         caller: caller()?,
         places,
         names,
         children,
+        mounts: overlays.mounts,
+        split: overlays.split,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
@@ -114,7 +119,7 @@ pub fn place(path: &Path) -> Place {
 
 fn present(stat: &Stat) -> State {
     let kind = if stat.is_dir() { Kind::Directory } else { Kind::File };
-    State::Present { kind, file: stat.file, nlink: stat.nlink }
+    State::Present { kind, file: stat.file, nlink: stat.nlink, uid: stat.uid }
 }
 
 fn missing(errno: Errno) -> State {

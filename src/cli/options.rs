@@ -35,6 +35,15 @@ pub(super) struct Options {
     /// Refuse or end a run where the default is to state a known limit
     #[arg(long)]
     strict: bool,
+    /// Let writes succeed everywhere: outside of what is writable they go to a layer that ends with the run
+    #[arg(long)]
+    redirect: bool,
+    /// Show the usual tool caches of the home directory as overlays: filled, and never changed by the run
+    #[arg(long)]
+    caches: bool,
+    /// Keep what is written to overlays under this name (see `stockade overlay`)
+    #[arg(long, value_name = "NAME")]
+    keep_overlay: Option<String>,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -168,6 +177,8 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
+            redirect: self.redirect.then(|| flag("--redirect")),
+            caches: self.caches,
             guarded: probe::can_guard(),
         }
     }
@@ -203,6 +214,7 @@ impl Options {
             nested_userns: self.allow_userns,
             preserve_fds: self.preserve_fds,
             die_with_parent: self.die_with_parent,
+            keep: self.keep_overlay,
         }
     }
 

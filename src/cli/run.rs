@@ -36,7 +36,7 @@ pub(super) fn run(args: Args) -> Done {
         None => store.anonymous()?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
+    let ended = launch::start(&plan, &lease, &[], args.trace.then(tracer)).and_then(|running| {
         let reaper = reap(store, policy.session.idle);
         let ended = running.wait();
         // A thread of ours does not panic; what it has not removed, the next run removes.

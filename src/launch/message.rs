@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Status, Step};
+use super::{Failure, Full, Status, Step};
 use crate::sys::{self, socket};
 
 /// From the sandbox's side to the supervisor.
@@ -25,6 +25,8 @@ pub(super) enum Report {
     Stopped(i32),
     /// How the command ended, and where it left its reopened standard files.
     Exited { status: Status, offsets: [Option<u64>; 3] },
+    /// These overlays were full in the end.
+    Full(Vec<Full>),
     /// The run cannot be.
     Failed(Failure),
 }

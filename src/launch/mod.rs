@@ -10,6 +10,7 @@ mod filter;
 mod init;
 mod message;
 mod mounts;
+mod overlay;
 mod setup;
 mod stdio;
 mod step;
@@ -17,6 +18,7 @@ mod supervise;
 mod user;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
+pub use overlay::Full;
 pub use step::Step;
 pub use supervise::{Ended, Running, Status};
 pub use user::{UserError, become_user};
@@ -24,6 +26,7 @@ pub use user::{UserError, become_user};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::overlay::Layers;
 use crate::plan::{Op, Plan};
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
@@ -35,11 +38,11 @@ use stdio::Stdio;
 /// Called with each step and the time since the launch began, if the run is traced.
 pub type Trace = Box<dyn FnMut(Step, Duration)>;
 
-/// Start the run. The process must have one thread.
+/// Start the run. The process must have one thread. `layers` are those of the overlays on disk.
 ///
 /// # Errors
 /// What could not be prepared; failures of the new processes come from [`Running::wait`].
-pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Running, Failure> {
+pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Trace>) -> Result<Running, Failure> {
     let begin = Instant::now();
     let mut traced = |step| {
         if let Some(trace) = &mut trace {
@@ -63,6 +66,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
             setup::run(&Setup {
                 plan,
                 private: &private,
+                layers,
                 stdio: &stdio,
                 control: theirs,
                 supervisor,

@@ -7,8 +7,10 @@ use std::path::Path;
 
 use super::message::{self, Order, Report};
 use super::mounts::{self, PrivateDir};
+use super::overlay::Memory;
 use super::stdio::Stdio;
 use super::{Failure, STATUS_FAILED, Step, init};
+use crate::overlay::Layers;
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
 use crate::sys::mount::Attributes;
@@ -20,6 +22,7 @@ use crate::sys::{self, fs, mount, socket};
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) private: &'a [PrivateDir],
+    pub(super) layers: &'a [Layers],
     pub(super) stdio: &'a Stdio,
     pub(super) control: OwnedFd,
     /// The supervisor.
@@ -33,8 +36,12 @@ pub(super) struct Setup<'a> {
 
 /// The whole life of the process. Never returns.
 pub(super) fn run(setup: &Setup<'_>) -> ! {
-    let status = match prepare(setup).and_then(|()| fork_init(setup)) {
-        Ok(init) => wait_for(init),
+    let status = match prepare(setup).and_then(|memory| Ok((fork_init(setup, &memory)?, memory))) {
+        Ok((init, memory)) => {
+            let status = wait_for(init);
+            tell_full(setup, &memory);
+            status
+        }
         Err(failure) => {
             // Without a supervisor nobody is left to be told.
             let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
@@ -57,7 +64,7 @@ fn at<T>(step: Step, result: sys::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of(step, &error))
 }
 
-fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
+fn prepare(setup: &Setup<'_>) -> Result<Vec<Memory>, Failure> {
     setup.trace(Step::Fork);
     at(Step::Fork, process::die_with_parent())?;
     if process::parent() != Some(setup.supervisor) {
@@ -77,12 +84,12 @@ fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
         setup.trace(Step::LimitNamespaces);
         init::limit_namespaces(setup.plan)?;
     }
-    mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
+    let memory = mounts::build(setup.plan, setup.private, setup.layers, &mut |step| setup.trace(step))?;
     if setup.plan.network == Network::None {
         setup.trace(Step::Loopback);
         at(Step::Loopback, socket::loopback_up())?;
     }
-    Ok(())
+    Ok(memory)
 }
 
 fn namespaces(plan: &Plan) -> UnshareFlags {
@@ -122,7 +129,7 @@ pub(super) fn write_map(path: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
+fn fork_init(setup: &Setup<'_>, memory: &[Memory]) -> Result<Pid, Failure> {
     setup.trace(Step::ForkInit);
     at(Step::ForkInit, process::unshare(UnshareFlags::NEWPID))?;
     // Pid 1 cannot see its parent's number; it looks at this descriptor to know whether we still live.
@@ -133,6 +140,7 @@ fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
             drop(ourselves);
             let mut keep = setup.leases.clone();
             keep.push(setup.control.as_fd());
+            keep.extend(memory.iter().map(AsFd::as_fd));
             keep_only(&keep, &[])?;
             Ok(init)
         }
@@ -144,6 +152,15 @@ pub(super) fn keep_only(keep: &[BorrowedFd<'_>], numbers: &[RawFd]) -> Result<()
     let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).chain(numbers.iter().copied()).collect();
     keep.sort_unstable();
     at(Step::CloseDescriptors, process::close_except(&keep))
+}
+
+/// Nothing runs any more: what an overlay holds now is what it held in the end.
+fn tell_full(setup: &Setup<'_>, memory: &[Memory]) {
+    let full: Vec<_> = memory.iter().filter_map(Memory::full).collect();
+    if !full.is_empty() {
+        // Without a supervisor nobody is left to be told.
+        let _ = message::send(&setup.control, &Report::Full(full), &[]);
+    }
 }
 
 fn wait_for(init: Pid) -> i32 {

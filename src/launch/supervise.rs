@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
-use super::{Failure, STATUS_FAILED, Step, Trace, setup};
+use super::{Failure, Full, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
 use crate::policy::Rules;
@@ -65,6 +65,8 @@ pub struct Ended {
     pub status: Status,
     /// What the policy denied the command.
     pub denials: Arc<Mutex<Denials>>,
+    /// Overlays that were full.
+    pub full: Vec<Full>,
 }
 
 /// A pidfd of the process that started us.
@@ -89,6 +91,7 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
+    full: Vec<Full>,
     /// The command's process group as numbered here.
     command: Option<Pid>,
     begin: Instant,
@@ -124,6 +127,7 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
+            full: Vec::new(),
             command: None,
             begin,
             trace,
@@ -138,6 +142,7 @@ impl Running {
         let outcome = self.supervise();
         // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
         let ended = process::wait(Some(self.child), process::until_end());
+        self.hear_last();
         self.take_terminal();
         self.pumps.finish();
         if let Some(broker) = self.broker {
@@ -146,7 +151,7 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials }),
+            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, full: self.full }),
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -215,6 +220,7 @@ impl Running {
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
             Report::Started => self.command = fds.first().and_then(process::pid_of),
             Report::Stopped(signal) => self.stopped(signal)?,
+            Report::Full(full) => self.full = full,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
                 for (number, offset) in offsets.into_iter().enumerate() {
@@ -226,6 +232,18 @@ impl Running {
             }
         }
         Ok(None)
+    }
+
+    /// What was said after the command's end.
+    fn hear_last(&mut self) {
+        let waits = |control: &OwnedFd| socket::wait_readable(&[control.as_fd()], Some(std::time::Duration::ZERO));
+        while waits(&self.control).is_ok_and(|ready| ready[0]) {
+            match message::receive::<Report>(&self.control) {
+                Ok(Some((Report::Full(full), _))) => self.full = full,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 
     fn note(&mut self, step: Step) {

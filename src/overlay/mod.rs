@@ -1,2 +1,15 @@
-//! Copy-on-write layers over directories that should not change. Rules for them are refused until they are made here.
+//! Layers on disk: where they lie, what changed in them, how that is taken over.
 #![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+/// The layers on disk of one overlay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layers {
+    /// The directory that the overlay shows.
+    pub path: PathBuf,
+    /// Holds `upper` and `work`.
+    pub dir: PathBuf,
+    /// Read-only layers between the host's directory and the upper one, the newest first.
+    pub lower: Vec<PathBuf>,
+}

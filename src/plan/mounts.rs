@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
 use super::error::Problem;
+use super::overlay::Overlaying;
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
 
@@ -22,11 +23,13 @@ pub(super) struct Layout {
 
 /// What a part of the tree is once the operations above are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Region {
+pub(super) enum Region {
     /// The host's tree, read-only.
     Host,
     /// The host's tree, writable or guarded.
     Writable,
+    /// The host's tree, what is written goes elsewhere.
+    Overlay,
     /// A directory of the session's own.
     Private,
     /// A tmpfs that holds only what is named.
@@ -37,23 +40,28 @@ enum Region {
 
 impl Region {
     /// Is a mount point there ours to make?
-    fn is_ours(self) -> bool {
+    pub(super) fn is_ours(self) -> bool {
         matches!(self, Self::Private | Self::Frame)
     }
 }
 
 /// A rule with what its path is.
-struct Item<'a> {
-    path: &'a Path,
-    rule: &'a Rule,
-    index: usize,
-    kind: Option<Kind>,
+pub(super) struct Item<'a> {
+    pub(super) path: &'a Path,
+    pub(super) rule: &'a Rule,
+    pub(super) index: usize,
+    pub(super) kind: Option<Kind>,
 }
 
 /// Lay out the whole file system.
-pub(super) fn layout(facts: &Facts, request: &Request, wanted: &[PathBuf]) -> Result<Layout, Error> {
+pub(super) fn layout(
+    facts: &Facts,
+    request: &Request,
+    wanted: &[PathBuf],
+    overlaying: Overlaying,
+) -> Result<Layout, Error> {
     let items = items(facts)?;
-    let mut layout = Builder::new(facts, &items);
+    let mut layout = Builder::new(facts, &items, overlaying);
     for item in &items {
         layout.place(item)?;
     }
@@ -88,26 +96,31 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
     Err(Error::of(rule, Problem::Unknown(errno)))
 }
 
-struct Builder<'a> {
-    facts: &'a Facts,
+pub(super) struct Builder<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) overlaying: Overlaying,
+    /// What each named place is to be.
+    pub(super) named: BTreeMap<&'a Path, Access>,
     /// Hidden directories below which something stays visible.
     frames: BTreeSet<&'a Path>,
-    regions: BTreeMap<PathBuf, Region>,
-    ops: Vec<Op>,
+    pub(super) regions: BTreeMap<PathBuf, Region>,
+    pub(super) ops: Vec<Op>,
     guarded: Vec<PathBuf>,
     absent: Vec<usize>,
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
+    fn new(facts: &'a Facts, items: &[Item<'a>], overlaying: Overlaying) -> Self {
         let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
         let frames = frames(items);
-        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), absent: Vec::new(), notes: Vec::new() }
+        let named = items.iter().map(|item| (item.path, item.rule.access)).collect();
+        let (ops, guarded, absent, notes) = Default::default();
+        Self { facts, overlaying, named, frames, regions, ops, guarded, absent, notes }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
-    fn around(&self, path: &Path) -> Region {
+    pub(super) fn around(&self, path: &Path) -> Region {
         path.parent().map_or(Region::Host, |dir| self.within(dir))
     }
 
@@ -122,10 +135,11 @@ impl<'a> Builder<'a> {
         }
         match item.rule.access {
             Access::Hide => self.hide(item),
+            Access::Read if item.path == Path::new("/") && self.overlaying.redirect => return self.overlay(item),
             Access::Read => self.read(item),
             Access::Write => return self.write(item),
             Access::Private => return self.private(item),
-            Access::Overlay => return Err(Error::of(item.rule, Problem::Overlay)),
+            Access::Overlay => return self.overlay(item),
         }
         Ok(())
     }
@@ -146,8 +160,12 @@ impl<'a> Builder<'a> {
     }
 
     fn read(&mut self, item: &Item<'a>) {
-        if let (Some(kind), true) = (item.kind, self.around(item.path).is_ours()) {
+        let around = self.around(item.path);
+        if let (Some(kind), true) = (item.kind, around.is_ours() || around == Region::Overlay) {
             self.show(item.path, kind, View::Read, item.index);
+        }
+        if around == Region::Overlay {
+            return self.read_in_overlay(item);
         }
         if item.path != Path::new("/dev") {
             self.regions.insert(item.path.to_owned(), Region::Host);
@@ -194,7 +212,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         self.check_guard(path)?;
-        if around.is_ours() {
+        if around.is_ours() || around == Region::Overlay {
             self.show(path, kind, View::Read, rule);
         }
         self.guarded.push(path.to_owned());
@@ -221,11 +239,11 @@ impl<'a> Builder<'a> {
         match item.kind {
             Some(Kind::Directory) => {}
             Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
-            None if around.is_ours() => {}
+            None if around.is_ours() || around == Region::Overlay => {}
             None if item.rule.optional || built_in(item.rule) => return Ok(()),
             None => return Err(Error::of(item.rule, Problem::Absent)),
         }
-        if around.is_ours() {
+        if around.is_ours() || item.kind.is_none() {
             self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
         }
         self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
@@ -263,7 +281,10 @@ impl<'a> Builder<'a> {
         }
         let config = Path::new("/etc/ssh/ssh_config.d");
         let one_user = !self.facts.caller.can_map && self.facts.caller.uid != 0;
-        if one_user && !self.facts.ssh_config.is_empty() && self.within(config) == Region::Host {
+        if one_user
+            && !self.facts.ssh_config.is_empty()
+            && matches!(self.within(config), Region::Host | Region::Overlay)
+        {
             self.ops.push(Op::Copy { path: config.to_owned(), files: self.facts.ssh_config.clone() });
         }
     }
@@ -292,7 +313,7 @@ impl<'a> Builder<'a> {
         let region = cwd.ancestors().find_map(below).unwrap_or(Region::Host);
         let made = || self.ops.iter().any(|op| matches!(op, Op::Stub { .. }) && op.path().starts_with(cwd));
         let visible = match region {
-            Region::Host | Region::Writable => true,
+            Region::Host | Region::Writable | Region::Overlay => true,
             Region::Private | Region::Frame => below(cwd).is_some() || made(),
             Region::Hidden => false,
         };
