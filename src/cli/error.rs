@@ -20,8 +20,8 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
-    #[error("the working directory does not exist any more")]
-    NoCwd { source: std::io::Error },
+    #[error("the working directory {} does not exist any more", path.display())]
+    NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]
     Chdir { path: PathBuf, source: std::io::Error },
     #[error("--setenv {0:?} is not NAME=VALUE")]

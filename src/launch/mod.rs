@@ -16,6 +16,7 @@ mod stdio;
 mod step;
 mod supervise;
 mod user;
+mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use overlay::Full;

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::overlay::{Memory, Overlays, Tree};
+use super::watch::Free;
 use super::{Failure, Step};
 use crate::overlay::Layers;
-use crate::plan::{Kind, Op, Plan, Root, View};
+use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::{self, Errno};
@@ -36,13 +37,22 @@ pub(super) struct PrivateDir {
     pub(super) file: FileId,
 }
 
+/// What is needed of the finished file system while the command runs.
+pub(super) struct Built {
+    /// What hidden places show; `None` if nothing is ever hidden.
+    pub(super) masks: Option<OwnedFd>,
+    pub(super) free: Vec<Free>,
+    /// What holds the layers of overlays in memory.
+    pub(super) memory: Vec<Memory>,
+}
+
 /// Build the whole file system of the run in the (new) mount namespace.
 pub(super) fn build(
     plan: &Plan,
     private: &[PrivateDir],
     layers: &[Layers],
     trace: &mut dyn FnMut(Step),
-) -> Done<Vec<Memory>> {
+) -> Done<Built> {
     trace(Step::CloneTrees);
     let mut builder = Builder {
         plan,
@@ -52,6 +62,7 @@ pub(super) fn build(
         devices: Vec::new(),
         frames: Vec::new(),
         masks: None,
+        free: Vec::new(),
         outer_proc: None,
     };
     let memory = builder.make_overlays(layers)?;
@@ -61,8 +72,8 @@ pub(super) fn build(
     mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
         .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
-    builder.attach_all()?;
-    Ok(memory)
+    let built = builder.attach_all()?;
+    Ok(Built { memory, ..built })
 }
 
 struct Builder<'a> {
@@ -78,6 +89,7 @@ struct Builder<'a> {
     frames: Vec<OwnedFd>,
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
+    free: Vec<Free>,
     /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
     /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
     outer_proc: Option<OwnedFd>,
@@ -150,9 +162,10 @@ impl Builder<'_> {
         Ok(None)
     }
 
-    fn attach_all(mut self) -> Done<()> {
+    fn attach_all(mut self) -> Done<Built> {
         let plan = self.plan;
         let root = self.root()?;
+        self.prepare_masks(&root)?;
         for (index, op) in plan.mounts.iter().enumerate() {
             self.carry_out(&root, index, op)?;
         }
@@ -167,7 +180,7 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(())
+        Ok(Built { masks: self.masks, free: self.free, memory: Vec::new() })
     }
 
     /// The directory that everything is attached below.
@@ -193,15 +206,15 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
-            Op::Private { path, .. } => self.attach_tree(root, index, path, false),
-            Op::Bind { path, .. } => self.attach_tree(root, index, path, !self.lies_in_overlay(index)),
+            Op::Private { path, .. } => self.attach_private(root, index, path),
+            Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
             Op::Overlay { path, .. } => self.attach_overlay(root, index, path),
         }
     }
 
-    /// Attach a clone. A bind of a place in the host's tree must still be the very file that was cloned: where the host
+    /// Attach a clone of a place in the host's tree must still be the very file that was cloned: where the host
     /// exchanged it meanwhile, the broker serves it, or the launch fails.
-    fn attach_tree(&mut self, root: &OwnedFd, index: usize, path: &Path, in_place: bool) -> Done<()> {
+    fn attach_bind(&mut self, root: &OwnedFd, index: usize, path: &Path, view: View) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         let served = self.is_served(path);
         let place = match fs::open_beneath(root, relative(path), OFlags::PATH) {
@@ -210,10 +223,20 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if in_place && !stubbed && cloned != there {
+        let made_here = stubbed || self.lies_in_overlay(index);
+        if !made_here && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
-        mount::attach(&tree, &place).map_err(attaching(path))
+        mount::attach(&tree, &place).map_err(attaching(path))?;
+        if view == View::Write && !stubbed {
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+        }
+        Ok(())
+    }
+
+    fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
+        mount::attach(&tree, target(root, path)?).map_err(attaching(path))
     }
 
     /// An overlay shows other files than the host has: what is attached there cannot be compared.
@@ -250,12 +273,31 @@ impl Builder<'_> {
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
         let place = target(root, path)?;
-        let masks = match &self.masks {
-            Some(masks) => masks,
-            None => self.masks.insert(masks(&target(root, Path::new("/proc"))?)?),
+        let Some(masks) = &self.masks else {
+            return Err(Failure::because(Step::Attach, "nothing was prepared to hide it with").about(path.display()));
         };
         let tree = mask(masks, kind).map_err(attaching(path))?;
         mount::attach(&tree, &place).map_err(attaching(path))
+    }
+
+    /// What hides things is attached where something covers it a moment later.
+    fn prepare_masks(&mut self, root: &OwnedFd) -> Done<()> {
+        let plan = self.plan;
+        if plan.hidden.is_empty() {
+            return Ok(());
+        }
+        let covered = if plan.mounts.iter().any(|op| matches!(op, Op::Dev { .. })) {
+            Path::new("/dev")
+        } else if plan.request.proc == ProcView::Fresh {
+            Path::new("/proc")
+        } else {
+            return Err(Failure::because(Step::Attach, "nothing can be hidden with both /dev and /proc of the host"));
+        };
+        if plan.root == Root::Empty {
+            stub(root, covered, Kind::Directory)?;
+        }
+        self.masks = Some(masks(&target(root, covered)?)?);
+        Ok(())
     }
 
     fn copy(&mut self, root: &OwnedFd, path: &Path, files: &[PathBuf]) -> Done<()> {
@@ -346,7 +388,7 @@ fn masks(place: &OwnedFd) -> Done<OwnedFd> {
 }
 
 /// A mount of one of the two, to be attached over something.
-fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
+pub(super) fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
     let name = match kind {
         Kind::Directory => "directory",
         Kind::File => "file",

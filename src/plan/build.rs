@@ -26,6 +26,7 @@ pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, E
         environment: environment.variables,
         names: Arc::new(facts.names.clone()),
         guarded: layout.guarded,
+        hidden: layout.hidden,
         absent: layout.absent,
         promised: environment.promised,
         overlay_size: policy.overlay.size,

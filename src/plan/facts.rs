@@ -1,6 +1,6 @@
 //! What [`probe`](crate::probe) found on the host: types only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -25,6 +25,8 @@ pub struct Facts {
     pub mounts: Vec<super::Mount>,
     /// The directories in each directory that cannot be an overlay as a whole.
     pub split: BTreeMap<PathBuf, Vec<Child>>,
+    /// Those of the guarded directories that compare names without regard to case.
+    pub folding: BTreeSet<PathBuf>,
     /// The device of the caller's terminal.
     pub terminal: Option<PathBuf>,
     /// The files that `/etc/ssh/ssh_config.d` holds.

@@ -71,6 +71,8 @@ pub struct Plan {
     pub names: Arc<Rules>,
     /// Directories that are writable by rule, but not in every name: shown read-only, served by the broker.
     pub guarded: Vec<PathBuf>,
+    /// Names that stay hidden when the host creates or replaces them while the command runs.
+    pub hidden: Vec<PathBuf>,
     /// Writable paths that do not exist yet (indices of their rules): the command may create exactly these.
     pub absent: Vec<usize>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.

@@ -17,6 +17,7 @@ pub(super) struct Layout {
     pub(super) root: Root,
     pub(super) ops: Vec<Op>,
     pub(super) guarded: Vec<PathBuf>,
+    pub(super) hidden: Vec<PathBuf>,
     pub(super) absent: Vec<usize>,
     pub(super) notes: Vec<String>,
 }
@@ -106,6 +107,7 @@ pub(super) struct Builder<'a> {
     pub(super) regions: BTreeMap<PathBuf, Region>,
     pub(super) ops: Vec<Op>,
     guarded: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
     absent: Vec<usize>,
     pub(super) notes: Vec<String>,
 }
@@ -115,8 +117,18 @@ impl<'a> Builder<'a> {
         let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
         let frames = frames(items);
         let named = items.iter().map(|item| (item.path, item.rule.access)).collect();
-        let (ops, guarded, absent, notes) = Default::default();
-        Self { facts, overlaying, named, frames, regions, ops, guarded, absent, notes }
+        Self {
+            facts,
+            overlaying,
+            named,
+            frames,
+            regions,
+            ops: Vec::new(),
+            guarded: Vec::new(),
+            hidden: Vec::new(),
+            absent: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
@@ -146,14 +158,16 @@ impl<'a> Builder<'a> {
 
     fn hide(&mut self, item: &Item<'a>) {
         let around = self.around(item.path);
-        let Some(kind) = item.kind else { return };
         if around.is_ours() || around == Region::Hidden {
             return;
         }
-        if self.frames.contains(item.path) || item.path == Path::new("/") {
+        let root = item.path == Path::new("/");
+        if self.frames.contains(item.path) || root {
             self.ops.push(Op::Frame { path: item.path.to_owned(), rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Frame);
         } else {
+            self.hidden.push(item.path.to_owned());
+            let Some(kind) = item.kind else { return };
             self.ops.push(Op::Mask { path: item.path.to_owned(), kind, rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Hidden);
         }
@@ -224,14 +238,18 @@ impl<'a> Builder<'a> {
     }
 
     fn check_guard(&self, path: &Path) -> Result<(), Error> {
-        if self.facts.can_guard {
+        let problem = if !self.facts.can_guard {
+            Problem::NoNotification
+        } else if self.facts.folding.contains(path) {
+            Problem::FoldsCase(path.to_owned())
+        } else {
             return Ok(());
-        }
+        };
         let stricter = self.facts.names.all().iter().find(|rule| {
             rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
-        Err(Error::of(rule, Problem::NoNotification))
+        Err(Error::of(rule, problem))
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
@@ -266,7 +284,14 @@ impl<'a> Builder<'a> {
         // Stable: at one place the mount point is made before anything is mounted there.
         self.ops.sort_by(|a, b| a.path().cmp(b.path()));
         self.check_cwd(cwd)?;
-        Ok(Layout { root, ops: self.ops, guarded: self.guarded, absent: self.absent, notes: self.notes })
+        Ok(Layout {
+            root,
+            ops: self.ops,
+            guarded: self.guarded,
+            hidden: self.hidden,
+            absent: self.absent,
+            notes: self.notes,
+        })
     }
 
     /// `/dev`, the mount points of an empty root, and what ssh needs.

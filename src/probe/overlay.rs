@@ -1,15 +1,12 @@
 //! What overlays need to know: mounts, and what lies in directories that cannot be overlays as a whole.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::{Error, directories};
 use crate::plan::{Child, Mount, Place};
 use crate::policy::{Access, Policy, Rules};
-
-const MOUNTINFO: &str = "/proc/self/mountinfo";
+use crate::sys::mountinfo;
 
 #[derive(Default)]
 pub(super) struct Found {
@@ -57,47 +54,6 @@ fn is_special(path: &Path) -> bool {
 }
 
 fn mounts() -> Result<Vec<Mount>, Error> {
-    let text = std::fs::read(MOUNTINFO).map_err(|source| Error::Read { path: MOUNTINFO, source })?;
-    Ok(text.split(|&byte| byte == b'\n').filter_map(mount).collect())
-}
-
-/// A line of `proc_pid_mountinfo(5)`.
-fn mount(line: &[u8]) -> Option<Mount> {
-    let mut fields = line.split(|&byte| byte == b' ');
-    let path = unescape(fields.nth(4)?);
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    Some(Mount { path, kind: String::from_utf8_lossy(kind).into_owned() })
-}
-
-/// Space, tab, newline and backslash are written as three octal digits.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, more)) = rest.split_first() {
-        let code = more.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match code {
-            Some(code) if first == b'\\' => {
-                bytes.push(code);
-                rest = &more[3..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = more;
-            }
-        }
-    }
-    OsString::from_vec(bytes).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_with_a_space_and_optional_fields() {
-        let line = b"36 35 98:0 /m1 /mnt/a\\040b rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue";
-        let found = mount(line).unwrap();
-        assert_eq!((found.path.to_str().unwrap(), &*found.kind), ("/mnt/a b", "ext3"));
-        assert_eq!(mount(b""), None);
-    }
+    let found = mountinfo::read().map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
+    Ok(found.into_iter().map(|entry| Mount { path: entry.point, kind: entry.kind }).collect())
 }

@@ -182,6 +182,14 @@ pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
         .map_err(|errno| Error::new("fchmod", format_args!("{}, {mode:#o}", Fd(fd)), errno))
 }
 
+/// Does the directory compare names without regard to case (`FS_CASEFOLD_FL`, `chattr +F`)?
+#[must_use]
+pub fn folds_case(dir: impl AsFd) -> bool {
+    const FS_CASEFOLD_FL: u32 = 0x4000_0000;
+    // A file system without such flags has no such directories either.
+    rustix::fs::ioctl_getflags(dir).is_ok_and(|flags| flags.bits() & FS_CASEFOLD_FL != 0)
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

@@ -12,14 +12,17 @@ pub mod attr;
 pub mod caller;
 pub mod fs;
 pub mod host;
+pub mod layer;
 pub mod lock;
 pub mod mount;
+pub mod mountinfo;
 pub mod notify;
 pub mod process;
 pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
+pub mod watch;
 
 use std::fmt;
 use std::io;

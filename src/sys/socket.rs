@@ -9,6 +9,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType,
 };
+use rustix::stdio::{stderr, stdin, stdout};
 
 use super::{Errno, Error, Fd, Result, last_errno};
 
@@ -81,7 +82,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<std::time::Duration
 }
 
 /// Bring the loopback interface of this network namespace up (`netdevice(7)`, `SIOCSIFFLAGS`); the kernel then gives it
-/// 127.0.0.1 and ::1 by itself.
+/// 127.0.0.1 and `::1` by itself.
 pub fn loopback_up() -> Result<()> {
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| Error::new("socket", format_args!("AF_INET, SOCK_DGRAM"), errno))?;
@@ -90,7 +91,7 @@ pub fn loopback_up() -> Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(libc::IFF_UP as i16);
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
         return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));
@@ -108,8 +109,8 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 #[must_use]
 pub fn standard(number: usize) -> BorrowedFd<'static> {
     match number {
-        0 => rustix::stdio::stdin(),
-        1 => rustix::stdio::stdout(),
-        _ => rustix::stdio::stderr(),
+        0 => stdin(),
+        1 => stdout(),
+        _ => stderr(),
     }
 }

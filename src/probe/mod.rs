@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod overlay;
+mod second_ways;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -33,12 +34,14 @@ pub enum Error {
 pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let mut names = policy.rules.clone();
     let places = places(policy, &mut names);
+    second_ways::add(&mut names).map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
     let children = guarded_children(&names, &places);
     let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
         caller: caller()?,
         places,
         names,
+        folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
         children,
         mounts: overlays.mounts,
         split: overlays.split,
@@ -209,6 +212,27 @@ fn list_guarded(names: &Rules, dir: &Path, children: &mut BTreeMap<PathBuf, Vec<
         if names.judge(&path).above_stricter {
             list_guarded(names, &path, children);
         }
+    }
+}
+
+/// By its flag, or because its own name in other letters leads to it too (vfat, CIFS, 9p of a Windows host).
+fn folds_case(dir: &Path) -> bool {
+    let by_flag = fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY).is_ok_and(|dir| fs::folds_case(&dir));
+    by_flag || swapped(dir).is_some_and(|other| is_same(dir, &other))
+}
+
+/// The path with the case of the letters of its last name exchanged; `None` if that has none.
+fn swapped(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let swap = |c: char| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+    let other: String = name.chars().map(swap).collect();
+    (other != name).then(|| path.with_file_name(other))
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (fs::lstat(a), fs::lstat(b)) {
+        (Ok(a), Ok(b)) => a.file == b.file,
+        _ => false,
     }
 }
 
