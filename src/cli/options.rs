@@ -44,6 +44,9 @@ pub(super) struct Options {
     /// Keep what is written to overlays under this name (see `stockade overlay`)
     #[arg(long, value_name = "NAME")]
     keep_overlay: Option<String>,
+    /// Change nothing but what is writable, show afterwards what would have changed, and ask what to do with it
+    #[arg(long = "try")]
+    try_first: bool,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -140,6 +143,8 @@ pub(super) struct Asked {
     pub(super) policy: Policy,
     pub(super) request: Request,
     pub(super) session: Option<Id>,
+    /// Show what would have changed, and ask.
+    pub(super) trying: bool,
 }
 
 impl Options {
@@ -156,8 +161,9 @@ impl Options {
             policy.environment.set.push(variable(text)?);
         }
         let session = self.session_id(&policy)?;
+        let trying = self.try_first;
         let request = self.into_request(&policy, session.as_ref());
-        Ok(Asked { policy, request, session })
+        Ok(Asked { policy, request, session, trying })
     }
 
     fn sources(&self, context: Context) -> Sources {
@@ -177,10 +183,15 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
-            redirect: self.redirect.then(|| flag("--redirect")),
+            redirect: self.redirected().map(flag),
             caches: self.caches,
             guarded: probe::can_guard(),
         }
+    }
+
+    fn redirected(&self) -> Option<&'static str> {
+        let flags = [(self.redirect, "--redirect"), (self.try_first, "--try")];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 
     /// `--session`, `$STOCKADE_SESSION`, or the first variable of `id-from` that is set.
@@ -214,7 +225,7 @@ impl Options {
             nested_userns: self.allow_userns,
             preserve_fds: self.preserve_fds,
             die_with_parent: self.die_with_parent,
-            keep: self.keep_overlay,
+            keep: self.keep_overlay.or_else(|| self.try_first.then(name_of_try)),
         }
     }
 
@@ -229,6 +240,11 @@ impl Options {
         }
         Ok(())
     }
+}
+
+fn name_of_try() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("try-{}-{}", since.as_secs(), std::process::id())
 }
 
 fn variable(text: &OsString) -> Result<(OsString, OsString), Error> {
@@ -251,7 +267,8 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
-    Ok(Context { home, cwd, project, state, env })
+    let linked = probe::linked(&project);
+    Ok(Context { home, cwd, project, linked, state, env })
 }
 
 /// What a working directory that was deleted was called; the kernel adds " (deleted)".

@@ -1,12 +1,12 @@
 //! `stockade run`
 
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::layers::OnDisk;
 use super::options::{Asked, Options};
-use super::{Done, output, report};
+use super::{Done, output, overlay, report};
 use crate::launch::{self, Trace};
-use crate::session::{Reap, Scope, Store, Want};
+use crate::session::{Lease, Reap, Scope, Store, Want};
 use crate::{plan, probe};
 
 /// Run a command in a sandbox.
@@ -27,42 +27,45 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let Asked { policy, request, session } = args.options.resolve()?;
+    let Asked { policy, request, session, trying } = args.options.resolve()?;
     let facts = probe::facts(&policy)?;
-    let plan = plan::build(&policy, &facts, request)?;
+    let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
     let lease = match &session {
         Some(id) => store.session(id, &Want::default())?,
         None => store.anonymous()?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let ended = launch::start(&plan, &lease, &[], args.trace.then(tracer)).and_then(|running| {
-        let reaper = reap(store, policy.session.idle);
-        let ended = running.wait();
-        // A thread of ours does not panic; what it has not removed, the next run removes.
-        let _ = reaper.join();
-        ended
+    let on_disk = OnDisk::prepare(&plan, &store, &lease, &record)?;
+    let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+            running.wait()
+        })
     });
+    let kept = on_disk.finish(&store)?;
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
     let ended = ended?;
     report.tell(&plan, &ended)?;
+    if let Some(name) = kept {
+        overlay::tell_kept(&store, &name, trying)?;
+    }
     Ok(ended.status.code())
 }
 
 /// Clean up after runs that could not, while the command runs.
-fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
-        // What cannot be removed is not this run's business; `gc` reports it.
-        let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
-    })
+fn clean_up(store: &Store, lease: &Lease, idle: Duration) {
+    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+    // What cannot be removed is not this run's business; it stays for the next.
+    let _ = lease.sweep();
+    let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
 }
 
 /// What a run spends on what others left; the next one goes on from there.
-const REAP_AT_MOST: Duration = Duration::from_millis(200);
+const REAP_AT_MOST: Duration = Duration::from_secs(1);
 
 fn tracer() -> Trace {
     Box::new(|step, time| output::trace(format_args!("{:>9.3} ms  {step}", time.as_secs_f64() * 1e3)))

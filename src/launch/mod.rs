@@ -24,6 +24,7 @@ pub use step::Step;
 pub use supervise::{Ended, Running, Status};
 pub use user::{UserError, become_user};
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,8 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
-            let leases = lease.fds().collect();
+            let locks = layers.iter().flat_map(|layers| &layers.leases);
+            let leases = lease.fds().chain(locks.map(AsFd::as_fd)).collect();
             let traced = trace.is_some();
             setup::run(&Setup {
                 plan,

@@ -64,16 +64,19 @@ pub struct Change {
 
 /// The changes of one layer. `since` is a time of the host's file system at which the run had not begun yet.
 pub(super) fn changes(upper: &Path, host: &Path, since: Time) -> Result<Vec<Change>> {
-    let mut walk = Walk { since, found: Vec::new() };
+    let mut walk = Walk { since, found: Vec::new(), origins: Vec::new() };
     if let Some(top) = look(upper)? {
         walk.directory(upper, &top, host, true)?;
     }
+    walk.tell_renamed_from_gone()?;
     Ok(walk.found)
 }
 
 struct Walk {
     since: Time,
     found: Vec<Change>,
+    /// What the host does not have, though it was copied from there (index in `found`): the handle of the original.
+    origins: Vec<(usize, Vec<u8>)>,
 }
 
 impl Walk {
@@ -120,9 +123,27 @@ impl Walk {
     }
 
     fn added(&mut self, upper: &Path, path: &Path, new: &There) -> Result<()> {
-        let conflict = layer::has_origin(new).then_some(Conflict::Gone);
-        self.push(path, Some(upper), What::Added, None, Some(new.meta), conflict);
+        self.origins.extend(layer::origin(new).map(|handle| (self.found.len(), handle)));
+        self.push(path, Some(upper), What::Added, None, Some(new.meta), None);
         if new.meta.is_dir() { self.directory(upper, new, path, false) } else { Ok(()) }
+    }
+
+    /// What was copied from the host and is not there was renamed by the run if its original still is where the run removed
+    /// it, else removed by the host.
+    fn tell_renamed_from_gone(&mut self) -> Result<()> {
+        if self.origins.is_empty() {
+            return Ok(());
+        }
+        let mut renamed = BTreeSet::new();
+        for change in self.found.iter().filter(|change| matches!(change.what, What::Removed | What::Replaced)) {
+            renamed.extend(look(&change.path)?.and_then(|there| crate::sys::layer::handle(&there.fd)));
+        }
+        for (index, handle) in std::mem::take(&mut self.origins) {
+            if !renamed.contains(&handle) {
+                self.found[index].conflict = Some(Conflict::Gone);
+            }
+        }
+        Ok(())
     }
 
     fn replaced(&mut self, upper: &Path, path: &Path, old: &There, new: &There) -> Result<()> {
@@ -213,10 +234,11 @@ fn same_content(upper: &Path, path: &Path, old: &There, new: &There) -> Result<b
         FileType::RegularFile if old.meta.size != new.meta.size => Ok(false),
         FileType::RegularFile => {
             let _unlocked = Unlocked::new(upper, &new.meta);
+            let same_time = old.meta.modified == new.meta.modified;
             let new = crate::sys::layer::read(&new.fd).map_err(at("read", upper))?;
             match crate::sys::layer::read(&old.fd) {
-                // What we may not read is not what we wrote.
-                Err(error) if error.is(crate::sys::Errno::ACCESS) => Ok(false),
+                // Of what its mode forbids us to read, its size and time must tell.
+                Err(error) if error.is(crate::sys::Errno::ACCESS) => Ok(same_time),
                 old => equal(old.map_err(at("read", path))?, new).map_err(at("read", path)),
             }
         }

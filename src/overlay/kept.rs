@@ -143,7 +143,8 @@ impl Kept {
         let layer = |(number, path): (usize, &PathBuf)| {
             let dir = self.layer(number);
             fs::create_dir_all(&dir).map_err(at("make", &dir))?;
-            Ok(Layers { path: path.clone(), dir, lower: Vec::new() })
+            let lease = self.lease.try_clone().map_err(at("lock", &dir))?;
+            Ok(Layers { path: path.clone(), dir, lower: Vec::new(), leases: vec![lease] })
         };
         self.record.overlays.iter().enumerate().map(layer).collect()
     }

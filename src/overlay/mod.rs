@@ -15,16 +15,18 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+pub use crate::sys::layer::Meta;
 pub use apply::{Applied, apply};
 pub use change::{Change, Conflict, What};
 pub use error::Error;
 pub use kept::{Found, Kept};
 pub use stack::Stack;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The layers on disk of one overlay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Layers {
     /// The directory that the overlay shows.
     pub path: PathBuf,
@@ -32,6 +34,8 @@ pub struct Layers {
     pub dir: PathBuf,
     /// Read-only layers between the host's directory and the upper one, the newest first.
     pub lower: Vec<PathBuf>,
+    /// Locks that must be held until no process of the run is left.
+    pub leases: Vec<OwnedFd>,
 }
 
 /// What every function here gives.

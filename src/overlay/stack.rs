@@ -34,8 +34,6 @@ const OLD: &str = ".old-";
 #[derive(Debug)]
 pub struct Stack {
     dir: PathBuf,
-    /// Shared locks on the layers that a run sees.
-    leases: Vec<OwnedFd>,
 }
 
 impl Stack {
@@ -46,31 +44,25 @@ impl Stack {
     pub fn open(session: &Path, path: &Path) -> Result<Self> {
         let dir = session.join("overlay").join(key(path));
         fs::create_dir_all(&dir).map_err(at("make", &dir))?;
-        Ok(Self { dir, leases: Vec::new() })
+        Ok(Self { dir })
     }
 
-    /// The layers that a run that begins now sees, the newest first. They stay as long as the stack is open.
+    /// The layers that a run that begins now sees, the newest first. They stay as long as the locks are held.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn lower(&mut self) -> Result<Vec<PathBuf>> {
+    pub fn lower(&self) -> Result<(Vec<PathBuf>, Vec<OwnedFd>)> {
         let _lock = self.lock()?;
-        let mut lower = Vec::new();
+        let (mut lower, mut leases) = (Vec::new(), Vec::new());
         for number in self.numbers()?.into_iter().rev() {
             let dir = self.dir.join(number_name(number));
             let lease = open_lease(&dir, false)?;
             // Only who deletes takes it exclusively, and that under the lock that we hold.
             lock::try_lock(&lease, Lock::Shared).map_err(at("lock", &dir))?;
-            self.leases.push(lease);
+            leases.push(lease);
             lower.push(dir.join("tree"));
         }
-        Ok(lower)
-    }
-
-    /// The locks on the layers in use.
-    #[must_use]
-    pub fn leases(&self) -> &[OwnedFd] {
-        &self.leases
+        Ok((lower, leases))
     }
 
     /// Put the upper layer of a run that has ended on top. Gives directories that nothing uses any more, each with its
@@ -78,8 +70,7 @@ impl Stack {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn push(mut self, upper: &Path) -> Result<Vec<(PathBuf, OwnedFd)>> {
-        self.leases.clear();
+    pub fn push(&self, upper: &Path) -> Result<Vec<(PathBuf, OwnedFd)>> {
         let _lock = self.lock()?;
         if !layer::names(upper)?.is_empty() {
             self.add(|tree| fs::rename(upper, tree).map_err(at("take over", upper)))?;
@@ -176,12 +167,11 @@ fn key(path: &Path) -> OsString {
         }
     }
     if name.len() > 200 {
-        let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = text
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
         name.truncate(180);
         name.push_str(&format!("~{hash:016x}"));
     }
     name.into()
 }
-

@@ -15,6 +15,7 @@ fn context() -> Context {
         project: "/home/me/project".into(),
         state: "/home/me/.local/state/stockade".into(),
         env: [("CACHE", "/var/cache/me")].map(|(name, value)| (name.into(), value.into())).into(),
+        linked: None,
     }
 }
 

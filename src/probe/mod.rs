@@ -3,15 +3,19 @@
 
 mod overlay;
 mod second_ways;
+mod worktree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use crate::plan::{Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
+
+pub use worktree::linked;
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
@@ -81,12 +85,13 @@ fn extents(path: &'static str) -> Result<Vec<Extent>, Error> {
 
 fn places(policy: &Policy, names: &mut Rules) -> Vec<Option<Place>> {
     let mut places = Vec::with_capacity(policy.rules.all().len());
+    let mut finder = Finder::default();
     for (index, rule) in policy.rules.all().iter().enumerate() {
         let Target::Path(path) = &rule.target else {
             places.push(None);
             continue;
         };
-        let found = place(path);
+        let found = finder.place(path);
         add_names(names, index, rule.access, &found);
         places.push(Some(found));
     }
@@ -112,12 +117,39 @@ fn add_names(names: &mut Rules, index: usize, access: Access, place: &Place) {
 /// What a path is on this host.
 #[must_use]
 pub fn place(path: &Path) -> Place {
-    let direct = |state| Place { real: path.to_owned(), state, links: Vec::new() };
-    match fs::open_place(path) {
-        Ok(fd) => direct(fs::fstat(&fd).map_or_else(|error| State::Unknown(error.errno()), |stat| present(&stat))),
-        Err(error) if error.is(Errno::LOOP) => walk(path),
-        Err(error) => direct(missing(error.errno())),
+    Finder::default().place(path)
+}
+
+/// Looks paths up; neighbours cost one call each.
+#[derive(Default)]
+struct Finder {
+    /// The directory of the last look-up, free of links; `None` if it has to be looked at in full.
+    parent: PathBuf,
+    open: Option<OwnedFd>,
+}
+
+impl Finder {
+    fn place(&mut self, path: &Path) -> Place {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return walk(path) };
+        if self.parent != parent || self.open.is_none() {
+            parent.clone_into(&mut self.parent);
+            self.open = match fs::find_place(parent) {
+                Ok(dir) => Some(dir),
+                Err(Errno::LOOP) => None,
+                Err(errno) => return direct(path, missing(errno)),
+            };
+        }
+        let Some(dir) = &self.open else { return walk(path) };
+        match fs::find_at(dir, Path::new(name)) {
+            Ok(stat) if stat.is_link() => walk(path),
+            Ok(stat) => direct(path, present(&stat)),
+            Err(errno) => direct(path, missing(errno)),
+        }
     }
+}
+
+fn direct(path: &Path, state: State) -> Place {
+    Place { real: path.to_owned(), state, links: Vec::new() }
 }
 
 fn present(stat: &Stat) -> State {

@@ -114,3 +114,9 @@ pub fn standard(number: usize) -> BorrowedFd<'static> {
         _ => stderr(),
     }
 }
+
+/// How many bytes wait in a pipe to be read (`ioctl(2)`, `FIONREAD`).
+pub fn unread(pipe: impl AsFd) -> Result<u64> {
+    let pipe = pipe.as_fd();
+    rustix::io::ioctl_fionread(pipe).map_err(|errno| Error::new("ioctl", format_args!("{}, FIONREAD", Fd(pipe)), errno))
+}

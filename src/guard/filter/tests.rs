@@ -140,7 +140,7 @@ fn check(spec: FilterSpec, program: &[Instruction], data: &Data) {
 fn every_call_with_every_word_that_matters() {
     for spec in specs() {
         let program = program(&spec);
-        for nr in (0..600).chain([X32, X32 | 1, X32 | 257, u32::MAX]) {
+        for nr in (0..600).chain([X32, X32 + 1, X32 + 257, u32::MAX]) {
             for (i, &a) in WORDS.iter().enumerate() {
                 for (j, &b) in WORDS.iter().enumerate() {
                     let args = [WORDS[(i + j) % WORDS.len()], a, b, a, b, 0];
