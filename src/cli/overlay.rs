@@ -80,9 +80,13 @@ fn list(store: &Store) -> Done {
             Some((command, created, paths)) => (command.as_str(), age(*created), paths.as_slice()),
             None => ("(its record cannot be read)", String::new(), &[][..]),
         };
-        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        let paths = match paths {
+            [] => String::new(),
+            [one] => one.display().to_string(),
+            [first, others @ ..] => format!("{} and {} more", first.display(), others.len()),
+        };
         let state = if found.in_use { "in use" } else { "kept" };
-        let line = format!("{}\t{state}\t{age}\t{}\t{command}", found.name, paths.join(" "));
+        let line = format!("{}\t{state}\t{age}\t{paths}\t{command}", found.name);
         output::line(output::printable_lines(&line))?;
     }
     Ok(0)

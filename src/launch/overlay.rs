@@ -52,11 +52,13 @@ pub(super) struct Overlays<'a> {
     /// Index in `memory` of what holds the layers without a limit of their own.
     shared: Option<usize>,
     count: usize,
+    /// How many file systems are mounted where layers are put together.
+    on_bench: usize,
 }
 
 impl<'a> Overlays<'a> {
     pub(super) fn new(plan: &'a Plan, layers: &'a [Layers]) -> Self {
-        Self { plan, layers, memory: Vec::new(), shared: None, count: 0 }
+        Self { plan, layers, memory: Vec::new(), shared: None, count: 0, on_bench: 0 }
     }
 
     /// The overlay of one operation; `None` where it is not required and the file system there cannot be a layer.
@@ -76,7 +78,11 @@ impl<'a> Overlays<'a> {
             Upper::Memory { size } => (self.in_memory(path, *size)?, &[][..]),
             _ => self.on_disk(path)?,
         };
-        match combine(&lower, &base, between) {
+        let combined = match combine(&lower, &base, between) {
+            Err(error) if error.is(Errno::LOOP) => combine(&self.veil(&lower)?, &base, between),
+            combined => combined,
+        };
+        match combined {
             Ok(mount) => Ok(Some(Tree { mount, shows })),
             Err(error) if !required && error.is(Errno::INVAL) => Ok(None),
             Err(error) => {
@@ -91,20 +97,49 @@ impl<'a> Overlays<'a> {
         }
     }
 
+    /// A layer must not lie in another one of the same overlay, but the state directory lies in the home directory. An
+    /// overlay of the directory alone shows the same and is not above anything. What is to be seen of the layers in it is
+    /// hidden with the state directory.
+    fn veil(&mut self, lower: &OwnedFd) -> Done<OwnedFd> {
+        let failed = |error: sys::Error| Failure::of(Step::CloneTrees, &error).about("an overlay of two lower layers");
+        let index = self.shared_memory()?;
+        let name = self.next_name();
+        fs::mkdir_at(&self.memory[index].root, Path::new(&name), 0o755).map_err(failed)?;
+        let empty = open_dir(self.memory[index].root.as_fd(), Path::new(&name)).map_err(failed)?;
+        let paths = [fd_path(lower.as_fd()), fd_path(empty.as_fd())].join(":");
+        let options = [("lowerdir", paths.as_str()), ("userxattr", "")];
+        let veil = mount::new_filesystem("overlay", &options, NOSUID | NODEV).map_err(failed)?;
+        self.put_on_bench(&veil)?;
+        Ok(veil)
+    }
+
+    fn shared_memory(&mut self) -> Done<usize> {
+        self.shared.map_or_else(|| self.add_memory(None), Ok)
+    }
+
+    fn next_name(&mut self) -> String {
+        self.count += 1;
+        self.count.to_string()
+    }
+
+    fn put_on_bench(&mut self, tree: &OwnedFd) -> Done<()> {
+        let failed = |error: sys::Error| Failure::of(Step::CloneTrees, &error).about(BENCH);
+        let bench = fs::open_place(Path::new(BENCH)).map_err(failed)?;
+        mount::attach(tree, &bench).map_err(failed)?;
+        self.on_bench += 1;
+        Ok(())
+    }
+
     /// A new directory on a file system in memory.
     fn in_memory(&mut self, path: &Path, size: Option<u64>) -> Done<OwnedFd> {
-        let index = match (size, self.shared) {
-            (None, Some(index)) => index,
-            _ => self.add_memory(size)?,
-        };
+        let index = if size.is_none() { self.shared_memory()? } else { self.add_memory(size)? };
+        let name = self.next_name();
         let memory = &mut self.memory[index];
         if !memory.what.is_empty() {
             memory.what.push_str(", ");
         }
         memory.what.push_str(&path.display().to_string());
         let failed = |error: sys::Error| Failure::of(Step::CloneTrees, &error).about(path.display());
-        let name = self.count.to_string();
-        self.count += 1;
         fs::mkdir_at(&memory.root, Path::new(&name), 0o700).map_err(failed)?;
         open_dir(memory.root.as_fd(), Path::new(&name)).map_err(failed)
     }
@@ -114,8 +149,7 @@ impl<'a> Overlays<'a> {
         let limit = size.or(self.plan.overlay_size).map_or_else(|| "25%".to_owned(), |size| size.to_string());
         let root = mount::new_filesystem("tmpfs", &[("mode", "0700"), ("size", &limit)], NOSUID | NODEV);
         let root = root.map_err(failed)?;
-        let bench = fs::open_place(Path::new(BENCH)).map_err(failed)?;
-        mount::attach(&root, &bench).map_err(failed)?;
+        self.put_on_bench(&root)?;
         self.memory.push(Memory { what: String::new(), root });
         let index = self.memory.len() - 1;
         if size.is_none() {
@@ -126,7 +160,7 @@ impl<'a> Overlays<'a> {
 
     /// Take the file systems in memory out of sight: the overlays hold them, and nothing else does.
     pub(super) fn finish(self) -> Done<Vec<Memory>> {
-        for _ in &self.memory {
+        for _ in 0..self.on_bench {
             mount::detach(Path::new(BENCH)).map_err(|error| Failure::of(Step::CloneTrees, &error))?;
         }
         Ok(self.memory)

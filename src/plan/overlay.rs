@@ -3,7 +3,8 @@
 //! An overlay shows one mount. The mounts of the host are locked in the run's namespaces, and of a directory with locked
 //! mounts below it the kernel makes no layer (`clone_private_mount`: who may not unmount must not see what is covered).
 //! Such a directory stays read-only and each directory in it becomes an overlay of its own. So does one that holds the
-//! state directory, where the layers on disk are: the kernel refuses a layer that lies in another one (`ELOOP`).
+//! state directory, where the layers on disk are, if it is on an overlay itself: the kernel refuses a layer that lies in
+//! another one (`ELOOP`), and the way around that needs a level of its own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -172,7 +173,9 @@ impl<'a> Builder<'a> {
             return Some("has mounts below it");
         }
         let on_disk = !matches!(upper, Upper::Memory { .. });
-        (on_disk && self.overlaying.state.starts_with(path)).then_some("holds the layers on disk")
+        let holds_layers = on_disk && self.overlaying.state.starts_with(path);
+        // One more overlay in between hides that from the kernel, but there may be no third one.
+        (holds_layers && self.kind_of_mount(path) == "overlay").then_some("holds the layers on disk")
     }
 
     /// The type of the file system that a path lies on.
