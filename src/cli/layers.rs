@@ -53,8 +53,9 @@ impl OnDisk {
         &self.layers
     }
 
-    /// After the last process of the run is gone. Gives the name under which its writes are kept.
-    pub(super) fn finish(self, store: &Store) -> Result<Option<String>, Error> {
+    /// After the last process of the run is gone. Gives the name under which its writes are kept; nothing is kept of a
+    /// command that was never `started`.
+    pub(super) fn finish(self, store: &Store, started: bool) -> Result<Option<String>, Error> {
         // The locks on the session's layers: from here on they may be merged.
         drop(self.layers);
         for (stack, upper) in self.stacks {
@@ -66,7 +67,13 @@ impl OnDisk {
                 }
             }
         }
-        Ok(self.kept.map(|kept| kept.name().to_owned()))
+        let Some(kept) = self.kept else { return Ok(None) };
+        if started {
+            kept.settle()?;
+            return Ok(Some(kept.name().to_owned()));
+        }
+        store.remove(&store.path().join(KEPT).join(kept.name()))?.into_iter().for_each(output::note);
+        Ok(None)
     }
 }
 

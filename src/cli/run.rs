@@ -36,19 +36,21 @@ pub(super) fn run(args: Args) -> Done {
         None => store.anonymous()?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let on_disk = OnDisk::prepare(&plan, &store, &lease, &record)?;
-    let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
-        std::thread::scope(|scope| {
-            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
-            running.wait()
-        })
+    let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
+        let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+                running.wait()
+            })
+        });
+        let kept = on_disk.finish(&store, ended.is_ok())?;
+        Ok((ended?, kept))
     });
-    let kept = on_disk.finish(&store)?;
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
-    let ended = ended?;
+    let (ended, kept) = ended?;
     report.tell(&plan, &ended)?;
     if let Some(name) = kept {
         overlay::tell_kept(&store, &name, trying)?;

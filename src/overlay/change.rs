@@ -62,24 +62,42 @@ pub struct Change {
     pub conflict: Option<Conflict>,
 }
 
-/// The changes of one layer. `since` is a time of the host's file system at which the run had not begun yet.
-pub(super) fn changes(upper: &Path, host: &Path, since: Time) -> Result<Vec<Change>> {
-    let mut walk = Walk { since, found: Vec::new(), origins: Vec::new() };
+/// The changes of one layer. `since` is a time of the host's file system at which the run had not begun yet; `present` are
+/// paths that the host had when the run was over.
+pub(super) fn changes(upper: &Path, host: &Path, since: Time, present: &BTreeSet<PathBuf>) -> Result<Vec<Change>> {
+    let mut walk = Walk { since, present, found: Vec::new(), origins: Vec::new() };
     if let Some(top) = look(upper)? {
         walk.directory(upper, &top, host, true)?;
     }
-    walk.tell_renamed_from_gone()?;
+    walk.tell_renamed_from_gone();
     Ok(walk.found)
 }
 
-struct Walk {
-    since: Time,
-    found: Vec<Change>,
-    /// What the host does not have, though it was copied from there (index in `found`): the handle of the original.
-    origins: Vec<(usize, Vec<u8>)>,
+/// The paths in a layer that the host has now.
+pub(super) fn present(upper: &Path, host: &Path, found: &mut BTreeSet<PathBuf>) -> Result<()> {
+    let Some(top) = look(upper)?.filter(|top| top.meta.is_dir()) else { return Ok(()) };
+    let _unlocked = Unlocked::new(upper, &top.meta);
+    for name in layer::names(upper)? {
+        let (upper, path) = (upper.join(&name), host.join(&name));
+        // What hides a name tells by itself that there was one.
+        let is_whiteout = look(&upper)?.is_none_or(|there| there.meta.is_whiteout());
+        if !is_whiteout && look(&path)?.is_some() {
+            present(&upper, &path, found)?;
+            found.insert(path);
+        }
+    }
+    Ok(())
 }
 
-impl Walk {
+struct Walk<'a> {
+    since: Time,
+    present: &'a BTreeSet<PathBuf>,
+    found: Vec<Change>,
+    /// What the host does not have, though it was copied from there (indices in `found`).
+    origins: Vec<usize>,
+}
+
+impl Walk<'_> {
     /// Compare a directory of the layer with the host's, which may be missing or something else (`there` is false).
     fn directory(&mut self, upper: &Path, top: &There, host: &Path, there: bool) -> Result<()> {
         let _unlocked = Unlocked::new(upper, &top.meta);
@@ -123,27 +141,32 @@ impl Walk {
     }
 
     fn added(&mut self, upper: &Path, path: &Path, new: &There) -> Result<()> {
-        self.origins.extend(layer::origin(new).map(|handle| (self.found.len(), handle)));
-        self.push(path, Some(upper), What::Added, None, Some(new.meta), None);
+        let conflict = self.present.contains(path).then_some(Conflict::Gone);
+        if conflict.is_none() && layer::has_origin(new) {
+            self.origins.push(self.found.len());
+        }
+        self.push(path, Some(upper), What::Added, None, Some(new.meta), conflict);
         if new.meta.is_dir() { self.directory(upper, new, path, false) } else { Ok(()) }
     }
 
-    /// What was copied from the host and is not there was renamed by the run if its original still is where the run removed
-    /// it, else removed by the host.
-    fn tell_renamed_from_gone(&mut self) -> Result<()> {
-        if self.origins.is_empty() {
-            return Ok(());
-        }
-        let mut renamed = BTreeSet::new();
-        for change in self.found.iter().filter(|change| matches!(change.what, What::Removed | What::Replaced)) {
-            renamed.extend(look(&change.path)?.and_then(|there| crate::sys::layer::handle(&there.fd)));
-        }
-        for (index, handle) in std::mem::take(&mut self.origins) {
-            if !renamed.contains(&handle) {
-                self.found[index].conflict = Some(Conflict::Gone);
+    /// What was copied from the host and was not there when the run was over, the run has renamed, or the host has removed
+    /// meanwhile. Something that the run removed and that is as large and as old is where it was renamed from; of the
+    /// others (renamed and changed) there must be no more than names that the run removed.
+    fn tell_renamed_from_gone(&mut self) {
+        let removed = |change: &&Change| matches!(change.what, What::Removed | What::Replaced);
+        let mut removed: Vec<Meta> = self.found.iter().filter(removed).filter_map(|change| change.old).collect();
+        let mut unknown = Vec::new();
+        for index in std::mem::take(&mut self.origins) {
+            let Some(new) = self.found[index].new else { continue };
+            let same = |old: &Meta| (old.size, old.modified) == (new.size, new.modified);
+            match removed.iter().position(same) {
+                Some(found) => drop(removed.swap_remove(found)),
+                None => unknown.push(index),
             }
         }
-        Ok(())
+        if unknown.len() > removed.len() {
+            unknown.into_iter().for_each(|index| self.found[index].conflict = Some(Conflict::Gone));
+        }
     }
 
     fn replaced(&mut self, upper: &Path, path: &Path, old: &There, new: &There) -> Result<()> {

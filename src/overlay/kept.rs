@@ -4,18 +4,22 @@
 //! kept/<name>/lease         flock: exclusive for the run that writes, and for who applies or discards
 //!            /since         its time is one at which the run had not begun yet
 //!            /record.json
+//!            /present       the paths in the layers that the host had when the run was over
 //!            /layers/<n>/   upper and work
 //! ```
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, changes};
+use super::change::{self, Change};
 use super::error::at;
 use super::layer::look;
 use super::{Error, Layers, Result};
@@ -28,6 +32,7 @@ const SCHEMA: u64 = 1;
 const LEASE: &str = "lease";
 const SINCE: &str = "since";
 const RECORD: &str = "record.json";
+const PRESENT: &str = "present";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Record {
@@ -161,11 +166,32 @@ impl Kept {
         let path = self.dir.join(SINCE);
         let missing = || Error::Record { name: self.name.clone(), reason: format!("{SINCE} is missing") };
         let since = look(&path)?.ok_or_else(missing)?.meta.modified;
-        let mut all = Vec::new();
+        let (mut all, present) = (Vec::new(), self.present());
         for (number, path) in self.record.overlays.iter().enumerate() {
-            all.extend(changes(&self.layer(number).join("upper"), path, since)?);
+            all.extend(change::changes(&self.layer(number).join("upper"), path, since, &present)?);
         }
         Ok(all)
+    }
+
+    /// The run is over: write down what of its changes the host has, so that what the host removes later is known.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn settle(&self) -> Result<()> {
+        let mut found = BTreeSet::new();
+        for (number, path) in self.record.overlays.iter().enumerate() {
+            change::present(&self.layer(number).join("upper"), path, &mut found)?;
+        }
+        let bytes: Vec<u8> =
+            found.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]).flatten().copied().collect();
+        fs::write(self.dir.join(PRESENT), bytes).map_err(at("write", &self.dir.join(PRESENT)))
+    }
+
+    /// Nothing is known to have been there of a run that could not be waited for.
+    fn present(&self) -> BTreeSet<PathBuf> {
+        let bytes = fs::read(self.dir.join(PRESENT)).unwrap_or_default();
+        let paths = bytes.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        paths.map(|path| OsString::from_vec(path.to_vec()).into()).collect()
     }
 }
 

@@ -41,11 +41,9 @@ pub(super) fn is_opaque(dir: &There) -> bool {
     attribute(dir, OPAQUE).is_some_and(|value| value == b"y")
 }
 
-/// The handle of the file in a layer below that it was copied up from, if it was.
-pub(super) fn origin(there: &There) -> Option<Vec<u8>> {
-    // `struct ovl_fb` in fs/overlayfs/overlayfs.h: version, magic, length, flags, type and uuid come first.
-    const HEADER: usize = 21;
-    attribute(there, ORIGIN)?.get(HEADER..).filter(|handle| !handle.is_empty()).map(<[u8]>::to_vec)
+/// Was it copied up from a layer below? In a user namespace the kernel notes that, but not from what.
+pub(super) fn has_origin(there: &There) -> bool {
+    attribute(there, ORIGIN).is_some()
 }
 
 fn attribute(there: &There, name: &std::ffi::CStr) -> Option<Vec<u8>> {

@@ -135,31 +135,6 @@ pub fn set_xattr(fd: impl AsFd, name: &CString, value: &[u8]) -> Result<()> {
         .map_err(|errno| Error::new("setxattr", format_args!("{}, {name:?}", Fd(fd)), errno))
 }
 
-/// The handle of what a descriptor names, as file systems make it (`name_to_handle_at(2)`, without its length and type);
-/// `None` where the file system makes none.
-#[must_use]
-pub fn handle(fd: impl AsFd) -> Option<Vec<u8>> {
-    const HEADER: usize = 8;
-    // `struct file_handle`: length and type, then the handle, of 128 bytes at most.
-    let mut buffer = [0_u32; 34];
-    buffer[0] = 128;
-    let mut mount = 0;
-    // SAFETY: the buffer is aligned as the structure and as long as its first field says; the path is NUL-terminated.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_name_to_handle_at,
-            fd.as_fd().as_raw_fd(),
-            c"".as_ptr(),
-            buffer.as_mut_ptr(),
-            &raw mut mount,
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let length = usize::try_from(buffer[0]).ok()?;
-    (result == 0).then(|| bytes.get(HEADER..HEADER + length).map(<[u8]>::to_vec)).flatten()
-}
-
 /// Make a whiteout (any user may, Linux 5.8).
 pub fn whiteout(dir: impl AsFd, name: &Path) -> Result<()> {
     let dir = dir.as_fd();
