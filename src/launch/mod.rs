@@ -60,6 +60,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
     let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
     let supervisor = process::own_pid();
+    let foreground = supervise::owns_terminal();
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
@@ -76,6 +77,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
                 mask,
                 leases,
                 trace: traced,
+                foreground,
             })
         }
         Forked::Parent(child) => {

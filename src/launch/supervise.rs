@@ -69,6 +69,14 @@ pub struct Ended {
     pub full: Vec<Full>,
 }
 
+/// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
+/// may want it as well, so there the command gets it when it asks.
+pub(super) fn owns_terminal() -> bool {
+    let standard = [0, 1, 2].map(socket::standard);
+    standard.iter().all(terminal::is_terminal)
+        && terminal::foreground(standard[0]).is_ok_and(|group| group == terminal::own_group())
+}
+
 /// A pidfd of the process that started us.
 pub(super) fn caller() -> Result<OwnedFd, Failure> {
     let gone =
@@ -92,6 +100,8 @@ pub struct Running {
     pumps: Pumps,
     terminal: Option<OwnedFd>,
     full: Vec<Full>,
+    /// The user's stop was passed on, and no stop was reported yet.
+    stop_asked: bool,
     /// The command's process group as numbered here.
     command: Option<Pid>,
     begin: Instant,
@@ -128,6 +138,7 @@ impl Running {
             pumps,
             terminal: terminal::controlling(),
             full: Vec::new(),
+            stop_asked: false,
             command: None,
             begin,
             trace,
@@ -212,13 +223,16 @@ impl Running {
     fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
         let received =
             message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
-        let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
+        let Some(message::Received { message: report, fds, sender }) = received else {
+            return Ok(Some(Outcome::Failed(lost())));
+        };
         match report {
             Report::Step(step) => self.note(step),
             Report::MapUsers => self.map_users()?,
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
-            Report::Started => self.command = fds.first().and_then(process::pid_of),
+            Report::Command => self.command = sender,
+            Report::Started => {}
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Full(full) => self.full = full,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
@@ -239,7 +253,7 @@ impl Running {
         let waits = |control: &OwnedFd| socket::wait_readable(&[control.as_fd()], Some(std::time::Duration::ZERO));
         while waits(&self.control).is_ok_and(|ready| ready[0]) {
             match message::receive::<Report>(&self.control) {
-                Ok(Some((Report::Full(full), _))) => self.full = full,
+                Ok(Some(message::Received { message: Report::Full(full), .. })) => self.full = full,
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return,
             }
@@ -276,11 +290,16 @@ impl Running {
         let Some(signal) = Signal::from_named_raw(received.signal) else { return Ok(()) };
         match signal {
             Signal::CONT => {
+                self.stop_asked = false;
                 self.give_terminal();
                 self.signal(received.signal, true)
             }
+            Signal::TSTP => {
+                self.stop_asked = true;
+                self.signal(received.signal, true)
+            }
             // What a terminal sends goes to its whole foreground group, of which the command's group is to be a part.
-            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH => self.signal(received.signal, true),
+            Signal::INT | Signal::QUIT | Signal::WINCH => self.signal(received.signal, true),
             _ => self.signal(received.signal, received.by_kernel),
         }
     }
@@ -289,9 +308,12 @@ impl Running {
     /// started us expects of its job.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
-        if wants_terminal && self.give_terminal() {
+        // A command that waits for the terminal when the user's stop reaches it has that stop only pending, and continuing it
+        // would take it away (signal(7)): then this is the stop that was asked for.
+        if wants_terminal && !std::mem::take(&mut self.stop_asked) && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);
         }
+        self.stop_asked = false;
         self.take_terminal();
         let failed = |error| Failure::of(Step::Supervise, &error);
         process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;

@@ -11,6 +11,7 @@ mod error;
 mod facts;
 mod mounts;
 mod overlay;
+mod regions;
 
 pub use build::build;
 pub use error::Error;

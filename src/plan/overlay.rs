@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use super::build::built_in;
 use super::error::Problem;
-use super::mounts::{Builder, Item, Region};
+use super::mounts::{Builder, Item};
+use super::regions::Region;
 use super::{Error, Kind, Op, Request, State};
 use crate::policy::{Access, Backing, Policy, Scope};
 
@@ -146,7 +147,7 @@ impl<'a> Builder<'a> {
             }
             let upper = upper.clone();
             self.ops.push(Op::Overlay { path: path.to_owned(), rule, upper, required });
-            self.regions.insert(path.to_owned(), Region::Overlay);
+            self.regions.insert(path, Region::Overlay);
             return true;
         };
         if path != Path::new("/") {
@@ -218,7 +219,7 @@ impl<'a> Builder<'a> {
             ));
         }
         if item.kind.is_some() {
-            self.regions.insert(item.path.to_owned(), Region::Host);
+            self.regions.insert(item.path, Region::Host);
         }
     }
 }

@@ -17,6 +17,7 @@ const CONFIGURED: &str = "git outside the sandbox runs programs that it names; `
 const TODO: &str =
     "git outside the sandbox would run its `exec` lines; plain `git rebase` works, `--git open` allows it";
 const STRATEGY: &str = "git outside the sandbox runs the strategy that it names; `--git open` allows it";
+const MODULES: &str = "the repositories of submodules, with their configuration; `--git open` allows it";
 const WORKTREES: &str = "where linked work trees find their configuration; `--write .git/worktrees` allows it";
 const BARE: &str = "with it git could take this directory for a bare repository; `--git open` allows it";
 
@@ -128,6 +129,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("hooks", CONFIGURED),
     ("rebase-merge", TODO),
     ("worktrees", WORKTREES),
+    ("modules", MODULES),
 ];
 
 /// Not writable inside of what is.
@@ -146,12 +148,9 @@ pub(super) fn rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
     ];
     if let Some(Linked { common, own }) = linked {
         rules.push(builtin::rule(common, Access::Read, Some(WHOLE)));
-        rules.extend(shared_rules(common));
-        rules.extend(own_rules(own, ""));
-        rules.extend(expiry_rules(common));
+        rules.extend(shared_rules(common).chain(own_rules(own, "")).chain(expiry_rules(common)));
     } else {
-        rules.extend(shared_rules(&git));
-        rules.extend(own_rules(&git, ""));
+        rules.extend(shared_rules(&git).chain(own_rules(&git, "")));
         rules.extend(own_rules(&git.join("worktrees"), "*/"));
         rules.extend(submodule_rules(&git.join("modules")));
     }

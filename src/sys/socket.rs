@@ -11,20 +11,38 @@ use rustix::net::{
 };
 use rustix::stdio::{stderr, stdin, stdout};
 
+use super::process::Pid;
 use super::{Errno, Error, Fd, Result, last_errno};
 
-/// The longest message.
-pub const MAX_MESSAGE: usize = 65_536;
+/// The longest message that is received: longer ones are not sent, they would be cut.
+pub const MAX_MESSAGE: usize = 16_384;
 
 /// A pair of connected sockets that keep messages apart (`SOCK_SEQPACKET`).
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|errno| Error::new("socketpair", format_args!("AF_UNIX, SOCK_SEQPACKET"), errno))
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| Error::new("socketpair", format_args!("AF_UNIX, SOCK_SEQPACKET"), errno))?;
+    for socket in [&pair.0, &pair.1] {
+        rustix::net::sockopt::set_socket_passcred(socket, true)
+            .map_err(|errno| Error::new("setsockopt", format_args!("{}, SO_PASSCRED", Fd(socket.as_fd())), errno))?;
+    }
+    Ok(pair)
+}
+
+/// A received message.
+#[derive(Debug)]
+pub struct Received {
+    pub bytes: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+    /// Who sent it, as numbered in our own pid namespace (`SCM_CREDENTIALS`, filled in by the kernel).
+    pub sender: Option<Pid>,
 }
 
 /// `sendmsg(2)` of one message, with descriptors (`SCM_RIGHTS`) if any.
 pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     let socket = socket.as_fd();
+    if message.len() > MAX_MESSAGE {
+        return Err(Error::new("sendmsg", format_args!("{}, {} bytes", Fd(socket), message.len()), Errno::MSGSIZE));
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -42,30 +60,29 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result
 }
 
 /// `recvmsg(2)` of one message; `None` when the other side is gone.
-pub fn receive(socket: impl AsFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+pub fn receive(socket: impl AsFd) -> Result<Option<Received>> {
     let socket = socket.as_fd();
-    let mut buffer = vec![0; MAX_MESSAGE];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut buffer = [0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
+    let count = loop {
         let mut parts = [IoSliceMut::new(&mut buffer)];
         match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => return Ok(None),
-            Ok(received) => break received,
+            Ok(received) => break received.bytes,
             Err(errno) => return Err(Error::new("recvmsg", format_args!("{}", Fd(socket)), errno)),
         }
     };
-    let fds = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    buffer.truncate(received.bytes);
-    Ok((received.bytes > 0).then_some((buffer, fds)))
+    let (mut fds, mut sender) = (Vec::new(), None);
+    for message in control.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(passed) => fds.extend(passed),
+            RecvAncillaryMessage::ScmCredentials(credentials) => sender = Some(credentials.pid),
+            _ => {}
+        }
+    }
+    Ok((count > 0).then(|| Received { bytes: buffer[..count].to_vec(), fds, sender }))
 }
 
 /// Wait until one of `fds` is readable or hung up; which of them are. `None` as timeout waits for ever.

@@ -9,6 +9,7 @@ mod concurrency;
 mod doctor;
 mod environment;
 mod explain;
+mod git;
 mod kill_random;
 mod network;
 mod overlay;

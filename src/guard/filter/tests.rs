@@ -60,7 +60,8 @@ fn expected(spec: FilterSpec, data: &Data) -> Answer {
         let refused = [0x5412, 0x541C, 0x5000_940F, 0x5000_943F].contains(&(data.args[1] as u32));
         return if refused { EPERM } else { Answer::Allow };
     }
-    if (425..=427).contains(&data.nr) {
+    let keys = if spec.arch == Arch::X86_64 { 248..=250 } else { 217..=219 };
+    if (425..=427).contains(&data.nr) || keys.contains(&data.nr) {
         return ENOSYS;
     }
     if data.nr == 444 && spec.guarded {
