@@ -1,6 +1,6 @@
 //! The layers on disk of one run: made before it, put where they belong after it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::output;
@@ -55,26 +55,40 @@ impl OnDisk {
 
     /// After the last process of the run is gone. Gives the name under which its writes are kept; nothing is kept of a
     /// command that was never `started`.
-    pub(super) fn finish(self, store: &Store, started: bool) -> Result<Option<String>, Error> {
+    pub(super) fn finish(self, store: &Store, started: bool) -> Option<String> {
         // The locks on the session's layers: from here on they may be merged.
         drop(self.layers);
-        for (stack, upper) in self.stacks {
-            // A run that failed to start has left none.
-            if upper.is_dir() {
-                for (unused, lock) in stack.push(&upper)? {
-                    store.remove(&unused)?.into_iter().for_each(output::note);
-                    drop(lock);
-                }
+        for (stack, upper) in &self.stacks {
+            // The command has ended, with a status of its own: what fails from here on must not hide that.
+            if let Err(error) = push(store, stack, upper) {
+                output::warn(&error);
             }
         }
-        let Some(kept) = self.kept else { return Ok(None) };
-        if started {
-            kept.settle()?;
-            return Ok(Some(kept.name().to_owned()));
+        let kept = self.kept?;
+        let settled = if started { kept.settle().map_err(Error::from) } else { remove(store, kept.name()) };
+        if let Err(error) = settled {
+            output::warn(&error);
         }
-        store.remove(&store.path().join(KEPT).join(kept.name()))?.into_iter().for_each(output::note);
-        Ok(None)
+        started.then(|| kept.name().to_owned())
     }
+}
+
+fn push(store: &Store, stack: &Stack, upper: &Path) -> Result<(), Error> {
+    // A run that failed to start has left none.
+    if !upper.is_dir() {
+        return Ok(());
+    }
+    for (unused, lock) in stack.push(upper)? {
+        store.remove(&unused)?.into_iter().for_each(output::note);
+        drop(lock);
+    }
+    Ok(())
+}
+
+/// Remove what is kept; the caller has its lock.
+pub(super) fn remove(store: &Store, name: &str) -> Result<(), Error> {
+    store.remove(&store.path().join(KEPT).join(name))?.into_iter().for_each(output::note);
+    Ok(())
 }
 
 /// The part of the state directory that holds what is kept.

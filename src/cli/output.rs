@@ -38,6 +38,12 @@ pub(super) fn note(text: impl Display) {
     eprintln!("note: {text}");
 }
 
+/// An error that does not stop what is being done.
+pub(super) fn warn(error: &Error) {
+    let causes: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
+    note(printable(format_args!("{error}{causes}")));
+}
+
 /// What stockade says beside the command's own output.
 pub(super) fn stockade(text: impl Display) {
     eprintln!("stockade: {text}");

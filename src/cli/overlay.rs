@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::layers::KEPT;
+use super::layers::{KEPT, remove};
 use super::{Done, error::Error, output};
 use crate::overlay::{self, Change, Kept, What};
 use crate::session::{self, Store};
@@ -55,9 +55,9 @@ pub(super) fn run(args: Args) -> Done {
         Command::Diff { name, path, stat, json } => {
             let changes = select(open(&store, &name)?.changes()?, &path)?;
             if json {
-                output::line(Value::Array(changes.iter().map(to_json).collect()))?
+                output::line(Value::Array(changes.iter().map(to_json).collect()))?;
             } else {
-                show(&changes, stat)?
+                show(&changes, stat)?;
             }
             Ok(0)
         }
@@ -138,7 +138,7 @@ fn apply(kept: &Kept, paths: &[PathBuf], force: bool) -> Done {
 
 fn discard(store: &Store, name: &str) -> Done {
     let lock = Kept::lock(&directory(store), name)?;
-    store.remove(&directory(store).join(name))?.into_iter().for_each(output::note);
+    remove(store, name)?;
     drop(lock);
     Ok(0)
 }

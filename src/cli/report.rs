@@ -58,7 +58,7 @@ impl Report {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.quiet && ended.status != Status::Exited(0) {
             show(plan, &denials);
-            show_full(ended);
+            show_overlays(ended);
         }
         match self.file {
             Some(file) => Ok(write(file, &denials)?),
@@ -88,8 +88,11 @@ fn show(plan: &Plan, denials: &Denials) {
     }
 }
 
-fn show_full(ended: &Ended) {
-    for full in &ended.full {
+fn show_overlays(ended: &Ended) {
+    for path in &ended.overlays.read_only {
+        output::stockade(format_args!("{path} stayed read-only: its file system cannot be a layer of an overlay"));
+    }
+    for full in &ended.overlays.full {
         output::stockade(format_args!(
             "the overlay is full: {} ({}; `size` in the rule or under [overlay] sets the limit)",
             full.what,

@@ -43,7 +43,7 @@ pub(super) fn run(args: Args) -> Done {
                 running.wait()
             })
         });
-        let kept = on_disk.finish(&store, ended.is_ok())?;
+        let kept = on_disk.finish(&store, ended.is_ok());
         Ok((ended?, kept))
     });
     drop(record);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Full, Status, Step};
+use super::{Failure, OverlayReport, Status, Step};
 use crate::sys::process::Pid;
 use crate::sys::{self, socket};
 
@@ -28,8 +28,8 @@ pub(super) enum Report {
     Stopped(i32),
     /// How the command ended, and where it left its reopened standard files.
     Exited { status: Status, offsets: [Option<u64>; 3] },
-    /// These overlays were full in the end.
-    Full(Vec<Full>),
+    /// What became of the overlays.
+    Overlays(OverlayReport),
     /// The run cannot be.
     Failed(Failure),
 }

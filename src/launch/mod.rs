@@ -19,7 +19,7 @@ mod user;
 mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
-pub use overlay::Full;
+pub use overlay::{Full, OverlayReport};
 pub use step::Step;
 pub use supervise::{Ended, Running, Status};
 pub use user::{UserError, become_user};

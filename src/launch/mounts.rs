@@ -44,6 +44,8 @@ pub(super) struct Built {
     pub(super) free: Vec<Free>,
     /// What holds the layers of overlays in memory.
     pub(super) memory: Vec<Memory>,
+    /// Overlays that could not be, where none is required.
+    pub(super) not_overlaid: Vec<String>,
 }
 
 /// Build the whole file system of the run in the (new) mount namespace.
@@ -65,7 +67,7 @@ pub(super) fn build(
         free: Vec::new(),
         outer_proc: None,
     };
-    let memory = builder.make_overlays(layers)?;
+    let (memory, not_overlaid) = builder.make_overlays(layers)?;
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
@@ -73,7 +75,7 @@ pub(super) fn build(
         .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
     let built = builder.attach_all()?;
-    Ok(Built { memory, ..built })
+    Ok(Built { memory, not_overlaid, ..built })
 }
 
 struct Builder<'a> {
@@ -100,7 +102,7 @@ fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
 }
 
 impl Builder<'_> {
-    fn make_overlays(&mut self, layers: &[Layers]) -> Done<Vec<Memory>> {
+    fn make_overlays(&mut self, layers: &[Layers]) -> Done<(Vec<Memory>, Vec<String>)> {
         let mut overlays = Overlays::new(self.plan, layers);
         for (index, op) in self.plan.mounts.iter().enumerate() {
             if let Some(tree) = overlays.make(op)? {
@@ -180,7 +182,7 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(Built { masks: self.masks, free: self.free, memory: Vec::new() })
+        Ok(Built { masks: self.masks, free: self.free, memory: Vec::new(), not_overlaid: Vec::new() })
     }
 
     /// The directory that everything is attached below.

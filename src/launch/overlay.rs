@@ -36,12 +36,21 @@ pub(super) struct Memory {
 }
 
 /// An overlay that is full: for the person who wonders why a command failed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Full {
     /// The overlays that share the limit.
     pub what: String,
     /// Bytes.
     pub limit: u64,
+}
+
+/// What there is to say of overlays when a run is over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayReport {
+    /// Those that are full.
+    pub full: Vec<Full>,
+    /// Those that were to be, but stayed read-only because the file system there cannot be a layer.
+    pub read_only: Vec<String>,
 }
 
 /// Makes overlays one by one.
@@ -52,13 +61,15 @@ pub(super) struct Overlays<'a> {
     /// Index in `memory` of what holds the layers without a limit of their own.
     shared: Option<usize>,
     count: usize,
+    /// What is none, because the file system there cannot be a layer and none is required.
+    pub(super) refused: Vec<String>,
     /// How many file systems are mounted where layers are put together.
     on_bench: usize,
 }
 
 impl<'a> Overlays<'a> {
     pub(super) fn new(plan: &'a Plan, layers: &'a [Layers]) -> Self {
-        Self { plan, layers, memory: Vec::new(), shared: None, count: 0, on_bench: 0 }
+        Self { plan, layers, memory: Vec::new(), shared: None, count: 0, refused: Vec::new(), on_bench: 0 }
     }
 
     /// The overlay of one operation; `None` where it is not required and the file system there cannot be a layer.
@@ -84,7 +95,10 @@ impl<'a> Overlays<'a> {
         };
         match combined {
             Ok(mount) => Ok(Some(Tree { mount, shows })),
-            Err(error) if !required && error.is(Errno::INVAL) => Ok(None),
+            Err(error) if !required && error.is(Errno::INVAL) => {
+                self.refused.push(path.display().to_string());
+                Ok(None)
+            }
             Err(error) => {
                 let origin = &self.plan.names.all()[*rule].origin;
                 let failure = Failure::of(Step::CloneTrees, &error);
@@ -159,11 +173,11 @@ impl<'a> Overlays<'a> {
     }
 
     /// Take the file systems in memory out of sight: the overlays hold them, and nothing else does.
-    pub(super) fn finish(self) -> Done<Vec<Memory>> {
+    pub(super) fn finish(self) -> Done<(Vec<Memory>, Vec<String>)> {
         for _ in 0..self.on_bench {
             mount::detach(Path::new(BENCH)).map_err(|error| Failure::of(Step::CloneTrees, &error))?;
         }
-        Ok(self.memory)
+        Ok((self.memory, self.refused))
     }
 
     fn on_disk(&self, path: &Path) -> Done<(OwnedFd, &'a [std::path::PathBuf])> {

@@ -2,12 +2,13 @@
 //!
 //! It stays outside the pid namespace, so nothing inside can see or signal it, and it holds the session's lease.
 
+use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::message::{self, Order, Received, Report};
 use super::mounts::{self, Built, PrivateDir};
-use super::overlay::Memory;
+use super::overlay::{Memory, OverlayReport};
 use super::stdio::Stdio;
 use super::{Failure, STATUS_FAILED, Step, init, watch};
 use crate::overlay::Layers;
@@ -40,9 +41,9 @@ pub(super) struct Setup<'a> {
 pub(super) fn run(setup: &Setup<'_>) -> ! {
     let status = match prepare(setup).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
         Ok(((init, ended), mut built)) => {
-            let memory = std::mem::take(&mut built.memory);
+            let (memory, not_overlaid) = (take(&mut built.memory), take(&mut built.not_overlaid));
             let status = watch::until_end(setup, init, &ended, built);
-            tell_full(setup, &memory);
+            tell_overlays(setup, &memory, not_overlaid);
             status
         }
         Err(failure) => {
@@ -156,11 +157,11 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
 }
 
 /// Nothing runs any more: what an overlay holds now is what it held in the end.
-fn tell_full(setup: &Setup<'_>, memory: &[Memory]) {
-    let full: Vec<_> = memory.iter().filter_map(Memory::full).collect();
-    if !full.is_empty() {
+fn tell_overlays(setup: &Setup<'_>, memory: &[Memory], read_only: Vec<String>) {
+    let overlays = OverlayReport { full: memory.iter().filter_map(Memory::full).collect(), read_only };
+    if overlays != OverlayReport::default() {
         // Without a supervisor nobody is left to be told.
-        let _ = message::send(&setup.control, &Report::Full(full), &[]);
+        let _ = message::send(&setup.control, &Report::Overlays(overlays), &[]);
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
-use super::{Failure, Full, STATUS_FAILED, Step, Trace, setup};
+use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
 use crate::policy::Rules;
@@ -65,8 +65,8 @@ pub struct Ended {
     pub status: Status,
     /// What the policy denied the command.
     pub denials: Arc<Mutex<Denials>>,
-    /// Overlays that were full.
-    pub full: Vec<Full>,
+    /// What there is to say of the overlays.
+    pub overlays: OverlayReport,
 }
 
 /// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
@@ -99,7 +99,7 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
-    full: Vec<Full>,
+    overlays: OverlayReport,
     /// The user's stop was passed on, and no stop was reported yet.
     stop_asked: bool,
     /// The command's process group as numbered here.
@@ -137,7 +137,7 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
-            full: Vec::new(),
+            overlays: OverlayReport::default(),
             stop_asked: false,
             command: None,
             begin,
@@ -162,7 +162,7 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, full: self.full }),
+            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, overlays: self.overlays }),
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -234,7 +234,7 @@ impl Running {
             Report::Command => self.command = sender,
             Report::Started => {}
             Report::Stopped(signal) => self.stopped(signal)?,
-            Report::Full(full) => self.full = full,
+            Report::Overlays(overlays) => self.overlays = overlays,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
                 for (number, offset) in offsets.into_iter().enumerate() {
@@ -253,7 +253,7 @@ impl Running {
         let waits = |control: &OwnedFd| socket::wait_readable(&[control.as_fd()], Some(std::time::Duration::ZERO));
         while waits(&self.control).is_ok_and(|ready| ready[0]) {
             match message::receive::<Report>(&self.control) {
-                Ok(Some(message::Received { message: Report::Full(full), .. })) => self.full = full,
+                Ok(Some(message::Received { message: Report::Overlays(overlays), .. })) => self.overlays = overlays,
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return,
             }

@@ -165,7 +165,9 @@ impl Walk<'_> {
             }
         }
         if unknown.len() > removed.len() {
-            unknown.into_iter().for_each(|index| self.found[index].conflict = Some(Conflict::Gone));
+            for index in unknown {
+                self.found[index].conflict = Some(Conflict::Gone);
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 //! never share one. Of two that changed one file the one that ended last wins.
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -158,12 +159,15 @@ fn random(prefix: &str, dir: &Path) -> Result<String> {
 /// A path as one name: readable, and where it is too long for a name, its beginning and a hash of all of it.
 fn key(path: &Path) -> OsString {
     let text = path.as_os_str().as_bytes();
+    // Writing to a string cannot fail.
     let mut name = String::new();
     for &byte in text {
         match byte {
             b'/' => name.push('+'),
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(byte.into()),
-            other => name.push_str(&format!("%{other:02x}")),
+            other => {
+                let _ = write!(name, "%{other:02x}");
+            }
         }
     }
     if name.len() > 200 {
@@ -171,7 +175,7 @@ fn key(path: &Path) -> OsString {
             .iter()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
         name.truncate(180);
-        name.push_str(&format!("~{hash:016x}"));
+        let _ = write!(name, "~{hash:016x}");
     }
     name.into()
 }
