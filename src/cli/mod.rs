@@ -4,8 +4,10 @@
 mod doctor;
 mod error;
 mod explain;
+mod layers;
 mod options;
 mod output;
+mod overlay;
 mod report;
 mod run;
 mod session;
@@ -30,6 +32,7 @@ enum Command {
     Run(run::Args),
     Explain(explain::Args),
     Session(session::Args),
+    Overlay(overlay::Args),
     Doctor(doctor::Args),
 }
 
@@ -44,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Session(args) => session::run(args),
+        Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

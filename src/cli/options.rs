@@ -35,6 +35,18 @@ pub(super) struct Options {
     /// Refuse or end a run where the default is to state a known limit
     #[arg(long)]
     strict: bool,
+    /// Let writes succeed everywhere: outside of what is writable they go to a layer that ends with the run
+    #[arg(long)]
+    redirect: bool,
+    /// Show the usual tool caches of the home directory as overlays: filled, and never changed by the run
+    #[arg(long)]
+    caches: bool,
+    /// Keep what is written to overlays under this name (see `stockade overlay`)
+    #[arg(long, value_name = "NAME")]
+    keep_overlay: Option<String>,
+    /// Change nothing but what is writable, show afterwards what would have changed, and ask what to do with it
+    #[arg(long = "try")]
+    try_first: bool,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -131,6 +143,8 @@ pub(super) struct Asked {
     pub(super) policy: Policy,
     pub(super) request: Request,
     pub(super) session: Option<Id>,
+    /// Show what would have changed, and ask.
+    pub(super) trying: bool,
 }
 
 impl Options {
@@ -147,8 +161,9 @@ impl Options {
             policy.environment.set.push(variable(text)?);
         }
         let session = self.session_id(&policy)?;
+        let trying = self.try_first;
         let request = self.into_request(&policy, session.as_ref());
-        Ok(Asked { policy, request, session })
+        Ok(Asked { policy, request, session, trying })
     }
 
     fn sources(&self, context: Context) -> Sources {
@@ -168,8 +183,15 @@ impl Options {
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             strict: self.strict,
+            redirect: self.redirected().map(flag),
+            caches: self.caches,
             guarded: probe::can_guard(),
         }
+    }
+
+    fn redirected(&self) -> Option<&'static str> {
+        let flags = [(self.redirect, "--redirect"), (self.try_first, "--try")];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 
     /// `--session`, `$STOCKADE_SESSION`, or the first variable of `id-from` that is set.
@@ -203,6 +225,7 @@ impl Options {
             nested_userns: self.allow_userns,
             preserve_fds: self.preserve_fds,
             die_with_parent: self.die_with_parent,
+            keep: self.keep_overlay.or_else(|| self.try_first.then(name_of_try)),
         }
     }
 
@@ -217,6 +240,11 @@ impl Options {
         }
         Ok(())
     }
+}
+
+fn name_of_try() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("try-{}-{}", since.as_secs(), std::process::id())
 }
 
 fn variable(text: &OsString) -> Result<(OsString, OsString), Error> {

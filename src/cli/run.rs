@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::layers::OnDisk;
 use super::options::{Asked, Options};
-use super::{Done, output, report};
+use super::{Done, output, overlay, report};
 use crate::launch::{self, Trace};
 use crate::session::{Lease, Reap, Scope, Store, Want};
 use crate::{plan, probe};
@@ -26,7 +27,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let Asked { policy, request, session } = args.options.resolve()?;
+    let Asked { policy, request, session, trying } = args.options.resolve()?;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
@@ -35,18 +36,25 @@ pub(super) fn run(args: Args) -> Done {
         None => store.anonymous()?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
-        std::thread::scope(|scope| {
-            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
-            running.wait()
-        })
+    let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
+        let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+                running.wait()
+            })
+        });
+        let kept = on_disk.finish(&store, ended.is_ok());
+        Ok((ended?, kept))
     });
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
-    let ended = ended?;
+    let (ended, kept) = ended?;
     report.tell(&plan, &ended)?;
+    if let Some(name) = kept {
+        overlay::tell_kept(&store, &name, trying)?;
+    }
     Ok(ended.status.code())
 }
 

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::overlay::{Memory, Overlays, Tree};
 use super::watch::Free;
 use super::{Failure, Step};
+use crate::overlay::Layers;
 use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
@@ -40,33 +42,49 @@ pub(super) struct Built {
     /// What hidden places show; `None` if nothing is ever hidden.
     pub(super) masks: Option<OwnedFd>,
     pub(super) free: Vec<Free>,
+    /// What holds the layers of overlays in memory.
+    pub(super) memory: Vec<Memory>,
+    /// Overlays that could not be, where none is required.
+    pub(super) not_overlaid: Vec<String>,
 }
 
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
+pub(super) fn build(
+    plan: &Plan,
+    private: &[PrivateDir],
+    layers: &[Layers],
+    trace: &mut dyn FnMut(Step),
+) -> Done<Built> {
     trace(Step::CloneTrees);
     let mut builder = Builder {
         plan,
         trees: HashMap::new(),
+        overlays: HashMap::new(),
+        skipped: Vec::new(),
         devices: Vec::new(),
         frames: Vec::new(),
         masks: None,
         free: Vec::new(),
         outer_proc: None,
     };
+    let (memory, not_overlaid) = builder.make_overlays(layers)?;
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
     mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
         .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
-    builder.attach_all()
+    let built = builder.attach_all()?;
+    Ok(Built { memory, not_overlaid, ..built })
 }
 
 struct Builder<'a> {
     plan: &'a Plan,
     /// What was cloned, by index of the operation.
     trees: HashMap<usize, OwnedFd>,
+    overlays: HashMap<usize, Tree>,
+    /// Overlays that could not be, where none is required.
+    skipped: Vec<usize>,
     /// The device nodes of the minimal `/dev` with their names.
     devices: Vec<(&'static str, OwnedFd)>,
     /// File systems of ours that become read-only when everything is in its place.
@@ -84,6 +102,16 @@ fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
 }
 
 impl Builder<'_> {
+    fn make_overlays(&mut self, layers: &[Layers]) -> Done<(Vec<Memory>, Vec<String>)> {
+        let mut overlays = Overlays::new(self.plan, layers);
+        for (index, op) in self.plan.mounts.iter().enumerate() {
+            if let Some(tree) = overlays.make(op)? {
+                self.overlays.insert(index, tree);
+            }
+        }
+        overlays.finish()
+    }
+
     fn clone_all(&mut self, private: &[PrivateDir]) -> Done<()> {
         let plan = self.plan;
         for (index, op) in plan.mounts.iter().enumerate() {
@@ -156,7 +184,7 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(Built { masks: self.masks, free: self.free })
+        Ok(Built { masks: self.masks, free: self.free, memory: Vec::new(), not_overlaid: Vec::new() })
     }
 
     /// The directory that everything is attached below.
@@ -184,6 +212,7 @@ impl Builder<'_> {
             Op::Dev { .. } => self.dev(root),
             Op::Private { path, .. } => self.attach_private(root, index, path),
             Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
+            Op::Overlay { path, .. } => self.attach_overlay(root, index, path),
         }
     }
 
@@ -198,7 +227,8 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if !stubbed && cloned != there {
+        let made_here = stubbed || self.lies_in_overlay(index);
+        if !made_here && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
         mount::attach(&tree, &place).map_err(attaching(path))?;
@@ -211,6 +241,29 @@ impl Builder<'_> {
     fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         mount::attach(&tree, target(root, path)?).map_err(attaching(path))
+    }
+
+    /// An overlay shows other files than the host has: what is attached there cannot be compared.
+    fn lies_in_overlay(&self, index: usize) -> bool {
+        let path = self.plan.mounts[index].path();
+        let above = self.plan.mounts[..index].iter().enumerate().filter(|(_, op)| {
+            op.path() != path && path.starts_with(op.path()) && !matches!(op, Op::Stub { .. } | Op::Link { .. })
+        });
+        let nearest = above.max_by_key(|(_, op)| op.path().components().count());
+        nearest.is_some_and(|(index, op)| matches!(op, Op::Overlay { .. }) && !self.skipped.contains(&index))
+    }
+
+    fn attach_overlay(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.overlays.remove(&index) else {
+            self.skipped.push(index);
+            return Ok(());
+        };
+        let place = target(root, path)?;
+        let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
+        if !stubbed && !self.lies_in_overlay(index) && file(&place, path)? != tree.shows {
+            return Err(exchanged(path));
+        }
+        mount::attach(&tree.mount, &place).map_err(attaching(path))
     }
 
     /// A tmpfs for mount points, attached at `place`; gives its root.

@@ -67,7 +67,7 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
-        let Built { masks, free } = built;
+        let Built { masks, free, .. } = built;
         let hidden = setup.plan.hidden.as_slice();
         let strict = setup.plan.strict;
         let settled = if strict { Duration::ZERO } else { SETTLED };

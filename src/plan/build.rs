@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::Problem;
+use super::overlay::Overlaying;
 use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
 use crate::policy::{Access, Origin, Policy, Rule, Target};
 
@@ -14,7 +15,7 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Error> {
     check_links(policy, &facts)?;
     let environment = environment::build(policy, &request, facts.pwd_is_cwd);
-    let layout = mounts::layout(&facts, &request, &environment.wanted)?;
+    let layout = mounts::layout(&facts, &request, &environment.wanted, Overlaying::of(policy, &request))?;
     let mut notes = layout.notes;
     note_hard_links(policy, &facts, &mut notes)?;
     Ok(Plan {
@@ -28,6 +29,7 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         hidden: layout.hidden,
         absent: layout.absent,
         promised: environment.promised,
+        overlay_size: policy.overlay.size,
         strict: policy.strict.value,
         notes,
         request,

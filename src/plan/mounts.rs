@@ -3,12 +3,13 @@
 //! Every rule that names something on the host is an item; items are taken from the root down, and each one meets the
 //! region that the items above it made. What that region already does needs no operation.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
 use super::error::Problem;
+use super::overlay::Overlaying;
 use super::regions::{Region, Regions, with_ancestors};
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
@@ -24,17 +25,22 @@ pub(super) struct Layout {
 }
 
 /// A rule with what its path is.
-struct Item<'a> {
-    path: &'a Path,
-    rule: &'a Rule,
-    index: usize,
-    kind: Option<Kind>,
+pub(super) struct Item<'a> {
+    pub(super) path: &'a Path,
+    pub(super) rule: &'a Rule,
+    pub(super) index: usize,
+    pub(super) kind: Option<Kind>,
 }
 
 /// Lay out the whole file system.
-pub(super) fn layout(facts: &Facts, request: &Request, wanted: &[PathBuf]) -> Result<Layout, Error> {
+pub(super) fn layout(
+    facts: &Facts,
+    request: &Request,
+    wanted: &[PathBuf],
+    overlaying: Overlaying,
+) -> Result<Layout, Error> {
     let items = items(facts)?;
-    let mut layout = Builder::new(facts, &items);
+    let mut layout = Builder::new(facts, &items, overlaying);
     for item in &items {
         layout.place(item)?;
     }
@@ -70,24 +76,31 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
     Err(Error::of(rule, Problem::Unknown(errno)))
 }
 
-struct Builder<'a> {
-    facts: &'a Facts,
+pub(super) struct Builder<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) overlaying: Overlaying,
+    /// What each named place is to be, if anything is an overlay.
+    pub(super) named: HashMap<&'a Path, Access>,
     /// Hidden directories below which something stays visible.
     frames: HashSet<&'a OsStr>,
-    regions: Regions,
-    ops: Vec<Op>,
+    pub(super) regions: Regions,
+    pub(super) ops: Vec<Op>,
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     absent: Vec<usize>,
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
+    fn new(facts: &'a Facts, items: &[Item<'a>], overlaying: Overlaying) -> Self {
         let regions = Regions::new([("/", Region::Host), ("/dev", Region::Frame)]);
         let frames = frames(items);
+        let named =
+            items.iter().filter(|_| !facts.mounts.is_empty()).map(|item| (item.path, item.rule.access)).collect();
         Self {
             facts,
+            overlaying,
+            named,
             frames,
             regions,
             ops: Vec::new(),
@@ -99,7 +112,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
-    fn around(&self, path: &Path) -> Region {
+    pub(super) fn around(&self, path: &Path) -> Region {
         path.parent().map_or(Region::Host, |dir| self.within(dir))
     }
 
@@ -114,10 +127,11 @@ impl<'a> Builder<'a> {
         }
         match item.rule.access {
             Access::Hide => self.hide(item),
+            Access::Read if item.path == Path::new("/") && self.overlaying.redirect => return self.overlay(item),
             Access::Read => self.read(item),
             Access::Write => return self.write(item),
             Access::Private => return self.private(item),
-            Access::Overlay => return Err(Error::of(item.rule, Problem::Overlay)),
+            Access::Overlay => return self.overlay(item),
         }
         Ok(())
     }
@@ -140,8 +154,12 @@ impl<'a> Builder<'a> {
     }
 
     fn read(&mut self, item: &Item<'a>) {
-        if let (Some(kind), true) = (item.kind, self.around(item.path).is_ours()) {
+        let around = self.around(item.path);
+        if let (Some(kind), true) = (item.kind, around.is_ours() || around == Region::Overlay) {
             self.show(item.path, kind, View::Read, item.index);
+        }
+        if around == Region::Overlay {
+            return self.read_in_overlay(item);
         }
         if item.path != Path::new("/dev") {
             self.regions.insert(item.path, Region::Host);
@@ -188,7 +206,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         self.check_guard(path)?;
-        if around.is_ours() {
+        if around.is_ours() || around == Region::Overlay {
             self.show(path, kind, View::Read, rule);
         }
         self.guarded.push(path.to_owned());
@@ -219,11 +237,11 @@ impl<'a> Builder<'a> {
         match item.kind {
             Some(Kind::Directory) => {}
             Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
-            None if around.is_ours() => {}
+            None if around.is_ours() || around == Region::Overlay => {}
             None if item.rule.optional || built_in(item.rule) => return Ok(()),
             None => return Err(Error::of(item.rule, Problem::Absent)),
         }
-        if around.is_ours() {
+        if around.is_ours() || item.kind.is_none() {
             self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
         }
         self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
@@ -268,7 +286,10 @@ impl<'a> Builder<'a> {
         }
         let config = Path::new("/etc/ssh/ssh_config.d");
         let one_user = !self.facts.caller.can_map && self.facts.caller.uid != 0;
-        if one_user && !self.facts.ssh_config.is_empty() && self.within(config) == Region::Host {
+        if one_user
+            && !self.facts.ssh_config.is_empty()
+            && matches!(self.within(config), Region::Host | Region::Overlay)
+        {
             self.ops.push(Op::Copy { path: config.to_owned(), files: self.facts.ssh_config.clone() });
         }
     }
@@ -295,7 +316,7 @@ impl<'a> Builder<'a> {
     fn check_cwd(&self, cwd: &Path) -> Result<(), Error> {
         let made = || self.ops.iter().any(|op| matches!(op, Op::Stub { .. }) && op.path().starts_with(cwd));
         let visible = match self.within(cwd) {
-            Region::Host | Region::Writable => true,
+            Region::Host | Region::Writable | Region::Overlay => true,
             Region::Private | Region::Frame => self.regions.at(cwd).is_some() || made(),
             Region::Hidden => false,
         };

@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::error::Problem;
 use super::file::{EnvironmentTable, PolicyFile};
 use super::load::Sources;
-use super::{Environment, Error, GitMode, Network, Origin, SessionSettings, Setting};
+use super::{Environment, Error, GitMode, Network, Origin, OverlaySettings, SessionSettings, Setting};
 
 /// How long a session without runs and owner lives if nobody says otherwise.
 const IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -20,6 +20,8 @@ pub(super) struct Settings {
     pub(super) session: SessionSettings,
     pub(super) git: Setting<GitMode>,
     pub(super) strict: Setting<bool>,
+    pub(super) overlay: OverlaySettings,
+    pub(super) redirect: Setting<bool>,
 }
 
 impl Settings {
@@ -30,6 +32,8 @@ impl Settings {
             session: SessionSettings { id_from: Vec::new(), idle: IDLE },
             git: Setting { value: GitMode::Guarded, origin: Origin::BuiltIn },
             strict: Setting { value: false, origin: Origin::BuiltIn },
+            overlay: OverlaySettings::default(),
+            redirect: Setting { value: false, origin: Origin::BuiltIn },
         }
     }
 
@@ -38,6 +42,9 @@ impl Settings {
         replace(&mut self.network, document.network.mode.as_ref(), file);
         replace(&mut self.git, document.git.as_ref(), file);
         replace(&mut self.strict, document.strict.as_ref(), file);
+        replace(&mut self.redirect, file.redirect.as_ref(), file);
+        self.overlay.size = document.overlay.size.or(self.overlay.size);
+        self.overlay.scope = document.overlay.scope.unwrap_or(self.overlay.scope);
         self.add_environment(&document.environment, file)?;
         self.session.id_from.extend(checked_names(&document.session.id_from, file)?);
         if let Some(idle) = document.session.idle {
@@ -55,6 +62,9 @@ impl Settings {
         }
         if sources.strict {
             self.strict = Setting { value: true, origin: Origin::Flag("--strict".to_owned()) };
+        }
+        if let Some(origin) = sources.redirect.clone() {
+            self.redirect = Setting { value: true, origin };
         }
     }
 

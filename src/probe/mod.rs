@@ -1,6 +1,7 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod overlay;
 mod second_ways;
 mod worktree;
 
@@ -39,12 +40,15 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let places = places(policy, &mut names);
     second_ways::add(&mut names).map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
     let children = guarded_children(&names, &places);
+    let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
         caller: caller()?,
         places,
         names,
         folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
         children,
+        mounts: overlays.mounts,
+        split: overlays.split,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
@@ -150,7 +154,7 @@ fn direct(path: &Path, state: State) -> Place {
 
 fn present(stat: &Stat) -> State {
     let kind = if stat.is_dir() { Kind::Directory } else { Kind::File };
-    State::Present { kind, file: stat.file, nlink: stat.nlink }
+    State::Present { kind, file: stat.file, nlink: stat.nlink, uid: stat.uid }
 }
 
 fn missing(errno: Errno) -> State {

@@ -263,6 +263,27 @@ pub fn seek_to(fd: impl AsFd, offset: u64) -> Result<()> {
         .map_err(|errno| Error::new("lseek", format_args!("{}, {offset}, SEEK_SET", Fd(fd)), errno))
 }
 
+/// How much room a file system has (`fstatfs(2)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes.
+    pub total: u64,
+    /// Bytes.
+    pub available: u64,
+    pub files_available: u64,
+}
+
+/// `fstatfs(2)`.
+pub fn space(fd: impl AsFd) -> Result<Space> {
+    let fd = fd.as_fd();
+    let stat = rustix::fs::fstatvfs(fd).map_err(|errno| Error::new("fstatfs", format_args!("{}", Fd(fd)), errno))?;
+    Ok(Space {
+        total: stat.f_blocks * stat.f_frsize,
+        available: stat.f_bavail * stat.f_frsize,
+        files_available: stat.f_ffree,
+    })
+}
+
 /// Can this process write in the directory (`faccessat(2)`, `W_OK|X_OK`)?
 pub fn check_writable(path: &Path) -> Result<()> {
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
