@@ -42,6 +42,7 @@ mod setuid_mode;
 mod state_directory;
 mod stdin_directory;
 mod stdin_file_reopen;
+mod stop_group;
 mod sysrq;
 mod tiocsti;
 mod umount;
