@@ -26,6 +26,7 @@ mod git_replaced;
 mod git_sequencer_strategy;
 mod git_submodule_config;
 mod git_worktree_commondir;
+mod guarded;
 mod inherited_directory;
 mod io_uring;
 mod keyring;
