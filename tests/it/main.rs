@@ -9,6 +9,8 @@ mod concurrency;
 mod doctor;
 mod environment;
 mod explain;
+mod guard_host;
+mod guard_many;
 mod git;
 mod kill_random;
 mod network;
