@@ -40,7 +40,7 @@ pub(super) fn note(text: impl Display) {
 
 /// An error that does not stop what is being done.
 pub(super) fn warn(error: &Error) {
-    let causes: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
+    let causes = error.causes().iter().map(|cause| format!(": {cause}")).collect::<Vec<_>>().concat();
     note(printable(format_args!("{error}{causes}")));
 }
 

@@ -143,7 +143,9 @@ impl Builder<'_> {
         let set = match view {
             View::Read => RDONLY | NOSUID | NODEV,
             View::Write => NOSUID | NODEV,
-            View::Device => NOSUID,
+            // Of a directory of devices (/dev/shm, say) the names may be changed, of a node not even the mode.
+            View::Device if fs::lstat(path).is_ok_and(|stat| stat.is_dir()) => NOSUID,
+            View::Device => RDONLY | NOSUID,
         };
         let cloned = fs::open_place(path).and_then(|place| mount::clone_tree(&place, Path::new("")));
         let tree = match cloned {
@@ -362,8 +364,18 @@ fn clone_device(name: &'static str, path: &Path) -> Done<Option<(&'static str, O
         // A container may lack one of them; it is missing inside too.
         Err(error) if error.is(Errno::NOENT) => Ok(None),
         Err(error) => Err(Failure::of(Step::CloneTrees, &error).about(path.display())),
-        Ok(tree) => Ok(Some((name, tree))),
+        Ok(tree) => {
+            keep_node(&tree).map_err(|error| Failure::of(Step::CloneTrees, &error).about(path.display()))?;
+            Ok(Some((name, tree)))
+        }
     }
+}
+
+/// A device can be written on a read-only mount, but its node's mode, owner and times cannot: root would change the
+/// host's own.
+fn keep_node(tree: &OwnedFd) -> sys::Result<()> {
+    let set = RDONLY | NOSUID | NOEXEC;
+    mount::set_attributes(tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
 }
 
 fn clone_private(path: &Path, private: &[PrivateDir]) -> Done<OwnedFd> {

@@ -124,8 +124,12 @@ impl<'a> Watcher<'a> {
             free.into_iter().partition(|free| free.is_in_place(self.mounts.as_ref()));
         self.free = stays;
         for free in moved {
+            match mount::detach_at(&free.tree) {
+                // Removed together with its directory, which the command itself may have done.
+                Err(error) if error.is(sys::Errno::INVAL) => continue,
+                detached => detached.map_err(|error| failed(&error, &free.path))?,
+            }
             self.end_if_strict(&free.path, "was moved on the host")?;
-            mount::detach_at(&free.tree).map_err(|error| failed(&error, &free.path))?;
         }
         Ok(())
     }

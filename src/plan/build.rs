@@ -53,10 +53,9 @@ fn check_links(policy: &Policy, facts: &Facts) -> Result<(), Error> {
             continue;
         }
         for link in &place.links {
-            // Where links lead is known to `facts.names` only, what the rules were written for to the policy only: a rule
-            // of ours for a name in `.git` let an earlier run replace that name by a link.
-            let as_written = built_in(rule).then(|| policy.rules.judge(&link.at));
-            let mut judged = as_written.into_iter().chain([facts.names.judge(&link.at)]);
+            // Where links lead is known to `facts.names` only. What a rule was written for is known to the policy only: a
+            // run that could write there could have put a link in its place, and this one would write where that leads.
+            let mut judged = [policy.rules.judge(&link.at), facts.names.judge(&link.at)].into_iter();
             if let Some(judged) = judged.find(|judged| judged.access == Access::Write) {
                 let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
                 return Err(Error::of(rule, Problem::PlantedLink { link, writable }));

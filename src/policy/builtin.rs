@@ -235,6 +235,7 @@ pub(super) fn target_rule(target: Target, access: Access, reason: Option<&str>) 
         origin: Origin::BuiltIn,
         optional: true,
         reason: reason.map(str::to_owned),
+        plain: false,
         size: None,
         backing: Backing::default(),
         scope: None,

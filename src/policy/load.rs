@@ -128,7 +128,8 @@ fn element_rule(
         Err(Problem::UnsetVariable(_)) if optional => return Ok(None),
         other => other?,
     };
-    Ok(Some(Rule { target, access, origin, optional, reason, size, backing: backing.unwrap_or_default(), scope }))
+    let (plain, backing) = (false, backing.unwrap_or_default());
+    Ok(Some(Rule { target, access, origin, optional, reason, plain, size, backing, scope }))
 }
 
 fn refuse_overlay_keys(size: Option<u64>, backing: Option<Backing>, scope: Option<Scope>) -> Result<(), Problem> {
@@ -141,8 +142,8 @@ fn add_flag(flag: &Flag, context: &Context, layers: &mut Layers) -> Result<(), E
     let origin = Origin::Flag(format!("--{access} {}", value.display()));
     let added = target(*access, value, &context.cwd, context).and_then(|target| {
         let (access, origin) = (*access, origin.clone());
-        let (optional, reason, size, backing, scope) = (false, None, None, Backing::default(), None);
-        layers.add(Rule { target, access, origin, optional, reason, size, backing, scope })
+        let (optional, reason, plain, size, backing, scope) = (false, None, false, None, Backing::default(), None);
+        layers.add(Rule { target, access, origin, optional, reason, plain, size, backing, scope })
     });
     added.map_err(|problem| Error::written(origin, problem))
 }

@@ -20,6 +20,8 @@ pub struct Stat {
     pub nlink: u32,
     /// Bytes.
     pub size: u64,
+    /// Which device it is, for a device node.
+    pub device: (u32, u32),
     /// The mount the file was reached through (`STATX_MNT_ID`, Linux 5.8).
     pub mount: u64,
 }
@@ -104,6 +106,7 @@ fn stat_of(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::result::Res
         gid: x.stx_gid,
         nlink: x.stx_nlink,
         size: x.stx_size,
+        device: (x.stx_rdev_major, x.stx_rdev_minor),
         mount: x.stx_mnt_id,
     })
 }
@@ -242,6 +245,14 @@ pub fn path_of(fd: impl AsFd) -> Result<PathBuf> {
 pub fn offset(fd: impl AsFd) -> Result<u64> {
     let fd = fd.as_fd();
     rustix::fs::tell(fd).map_err(|errno| Error::new("lseek", format_args!("{}, 0, SEEK_CUR", Fd(fd)), errno))
+}
+
+/// How an open description may be used: `O_RDONLY`, `O_WRONLY` or `O_RDWR` (`fcntl(2)`, `F_GETFL`).
+pub fn access_mode(fd: impl AsFd) -> Result<OFlags> {
+    let fd = fd.as_fd();
+    rustix::fs::fcntl_getfl(fd)
+        .map(|flags| flags & OFlags::ACCMODE)
+        .map_err(|errno| Error::new("fcntl", format_args!("{}, F_GETFL", Fd(fd)), errno))
 }
 
 /// Set the file offset of an open description (`lseek(2)`, `SEEK_SET`).

@@ -18,6 +18,7 @@ mod overlay_session;
 mod paths;
 mod policy_errors;
 mod process;
+mod programs;
 mod session;
 mod skips;
 mod state_dir;
