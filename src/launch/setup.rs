@@ -150,6 +150,7 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
             keep.extend(built.masks.as_ref().map(AsFd::as_fd));
             keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
             keep.extend(built.memory.iter().map(AsFd::as_fd));
+            keep.extend(built.mounts.as_ref().map(AsFd::as_fd));
             keep_only(&keep, &[])?;
             Ok((init, ended))
         }

@@ -61,7 +61,7 @@ impl Stack {
             // Only who deletes takes it exclusively, and that under the lock that we hold.
             lock::try_lock(&lease, Lock::Shared).map_err(at("lock", &dir))?;
             leases.push(lease);
-            lower.push(dir.join("tree"));
+            lower.push(self.tree(number));
         }
         Ok((lower, leases))
     }
@@ -78,14 +78,29 @@ impl Stack {
         }
         let numbers = self.numbers()?;
         if numbers.len() >= MERGE_AT {
-            self.merge(&numbers)?;
+            self.merge(self.to_merge(&numbers)?)?;
         }
         self.unused()
     }
 
+    /// All, or all but the lowest where that is much larger than the others together: what a session installed once is not
+    /// to be linked anew for every dozen of its runs.
+    fn to_merge<'a>(&self, numbers: &'a [u64]) -> Result<&'a [u64]> {
+        let Some((lowest, others)) = numbers.split_first() else { return Ok(numbers) };
+        let mut count = 0;
+        for &number in others {
+            count += layer::count(&self.tree(number), usize::MAX)?;
+        }
+        let is_large = layer::count(&self.tree(*lowest), count * 2)? >= count * 2;
+        Ok(if is_large { others } else { numbers })
+    }
+
+    fn tree(&self, number: u64) -> PathBuf {
+        self.dir.join(number_name(number)).join("tree")
+    }
+
     fn merge(&self, numbers: &[u64]) -> Result<()> {
-        let trees: Vec<PathBuf> =
-            numbers.iter().rev().map(|&number| self.dir.join(number_name(number)).join("tree")).collect();
+        let trees: Vec<PathBuf> = numbers.iter().rev().map(|&number| self.tree(number)).collect();
         // On top of what it was made of, so that nothing is missing whenever we are interrupted.
         self.add(|tree| merge(&trees, tree))?;
         for &number in numbers {
