@@ -257,13 +257,11 @@ impl Builder<'_> {
     }
 
     fn root_of(&mut self, path: &Path) -> Done<Option<PathBuf>> {
-        let mounts = match &self.mounts {
-            Some(mounts) => mounts,
-            None => {
-                let opened = mountinfo::open();
-                self.mounts
-                    .insert(opened.map_err(|e| Failure::because(Step::Attach, e.to_string()).about(path.display()))?)
-            }
+        let mounts = if let Some(mounts) = &self.mounts {
+            mounts
+        } else {
+            let opened = mountinfo::open();
+            self.mounts.insert(opened.map_err(|e| Failure::because(Step::Attach, e.to_string()).about(path.display()))?)
         };
         Ok(root_of(mounts, path))
     }
