@@ -92,7 +92,7 @@ for path in ALL:
 /// The same calls by the other two tables of an x86-64 kernel.
 #[test]
 fn other_call_tables() {
-    if need("x86_64") {
+    if need("x86_64") && need("gcc") {
         holds_inside(
             "program = compiled(r'''
 #include <unistd.h>

@@ -57,11 +57,7 @@ def proof():
 
 
 def compiled(source, *flags):
-    """A C program's path; a compiler can be missing."""
-    if shutil.which('gcc') is None:
-        print('no gcc')
-        proof()
-        sys.exit(0)
+    """A C program's path."""
     path = os.path.join('free', 'program%d' % time.monotonic_ns())
     open(path + '.c', 'w').write(source)
     subprocess.run(['gcc', '-O1', '-pthread', '-w', '-o', path, path + '.c', *flags], check=True)

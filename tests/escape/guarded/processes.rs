@@ -6,7 +6,7 @@ use crate::support::need;
 /// A tracer changes the arguments of a call after it was judged, or the call itself.
 #[test]
 fn ptrace_changes_the_arguments() {
-    if !need("x86_64") {
+    if !need("x86_64") || !need("gcc") {
         return;
     }
     holds_inside(

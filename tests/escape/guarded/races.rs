@@ -6,6 +6,9 @@ use crate::support::{Sandbox, need, python, real_home, size};
 /// The broker reads a path, the kernel reads it again.
 #[test]
 fn path_flipped_by_a_second_thread() {
+    if !need("gcc") {
+        return;
+    }
     let tries = size(3_000, 100_000);
     holds_inside(
         &format!(
