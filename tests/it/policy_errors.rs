@@ -99,13 +99,6 @@ fn the_users_own_configuration_counts_unless_told_otherwise() {
 }
 
 #[test]
-fn what_cannot_be_enforced_yet_is_refused() {
-    let sandbox = Sandbox::new();
-    let run = sandbox.run().options(["--overlay", "/usr/share"]);
-    refused(&sandbox, run.sh("touch ran")).says("overlay");
-}
-
-#[test]
 fn control_characters_of_names_are_not_printed() {
     let sandbox = Sandbox::new();
     let outcome = sandbox.run().options(["--policy", "a\u{1b}[31mred\r\n"]).sh("touch ran");
