@@ -257,13 +257,12 @@ impl Builder<'_> {
     }
 
     fn root_of(&mut self, path: &Path) -> Done<Option<PathBuf>> {
-        let mounts = if let Some(mounts) = &self.mounts {
-            mounts
-        } else {
-            let opened = mountinfo::open();
-            self.mounts.insert(opened.map_err(|e| Failure::because(Step::Attach, e.to_string()).about(path.display()))?)
-        };
-        Ok(root_of(mounts, path))
+        if self.mounts.is_none() {
+            let failed =
+                |error: std::io::Error| Failure::because(Step::Attach, error.to_string()).about(path.display());
+            self.mounts = Some(mountinfo::open().map_err(failed)?);
+        }
+        Ok(self.mounts.as_ref().and_then(|mounts| root_of(mounts, path)))
     }
 
     /// An overlay shows other files than the host has: what is attached there cannot be compared.

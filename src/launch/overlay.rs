@@ -129,9 +129,9 @@ impl<'a> Overlays<'a> {
         let empty = open_dir(self.memory[index].root.as_fd(), Path::new(&name)).map_err(failed)?;
         let paths = [fd_path(lower.as_fd()), fd_path(empty.as_fd())].join(":");
         let options = [("lowerdir", paths.as_str()), ("userxattr", "")];
-        let mount_it = || mount::new_filesystem("overlay", &options, NOSUID | NODEV);
-        let veil = match mount_it() {
-            Err(error) if error.is(Errno::INVAL) && self.put_on_bench()? => mount_it(),
+        let build = || mount::new_filesystem("overlay", &options, NOSUID | NODEV);
+        let veil = match build() {
+            Err(error) if error.is(Errno::INVAL) && self.put_on_bench()? => build(),
             made => made,
         };
         let veil = veil.map_err(failed)?;
