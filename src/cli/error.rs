@@ -20,6 +20,10 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
+    #[error("there is no process {0} (--owner)")]
+    NoOwner(u32),
+    #[error("--owner needs a session: name one with --session")]
+    OwnerOfNothing,
     #[error("the working directory does not exist any more")]
     NoCwd { source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]

@@ -4,6 +4,7 @@
 mod doctor;
 mod error;
 mod explain;
+mod gc;
 mod options;
 mod output;
 mod report;
@@ -30,6 +31,7 @@ enum Command {
     Run(run::Args),
     Explain(explain::Args),
     Session(session::Args),
+    Gc(gc::Args),
     Doctor(doctor::Args),
 }
 
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Session(args) => session::run(args),
+        Command::Gc(args) => gc::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

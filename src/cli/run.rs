@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::options::{Asked, Options};
 use super::{Done, output, report};
 use crate::launch::{self, Trace};
-use crate::session::{Reap, Scope, Store, Want};
+use crate::session::{Reap, Scope, Store};
 use crate::{plan, probe};
 
 /// Run a command in a sandbox.
@@ -27,13 +27,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let Asked { policy, request, session } = args.options.resolve()?;
+    let Asked { policy, request, session, want } = args.options.resolve()?;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, &facts, request)?;
     let store = Store::open(&policy.context.state)?;
     let lease = match &session {
-        Some(id) => store.session(id, &Want::default())?,
-        None => store.anonymous()?,
+        Some(id) => store.session(id, &want)?,
+        None => store.anonymous(want.parent.as_ref())?,
     };
     let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
     let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {

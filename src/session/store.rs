@@ -123,18 +123,26 @@ impl Store {
         self.open_generation(id, want, GENERATIONS)
     }
 
-    /// Make a session for one run: it ends with [`Lease::end`], or is reaped as soon as nothing holds its lease.
+    /// Make a session for one run, as a child of `parent` if there is one: it ends with [`Lease::end`], or is reaped as
+    /// soon as nothing holds its lease.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn anonymous(&self) -> Result<Lease> {
+    pub fn anonymous(&self, parent: Option<&Id>) -> Result<Lease> {
         let here = self.here()?;
         let owner = Owner::in_namespace(here, std::process::id())?;
+        // The parent first: a child whose parent is not there would end at once.
+        let parent = parent.map(|id| self.session(id, &Want::default())).transpose()?.map(Box::new);
         loop {
             let id = Id::anonymous(&host::random_name().map_err(Error::Host)?);
-            let record = Record { anonymous: true, owner: owner.clone(), ..Record::new(&id, &here.boot_id) };
+            let record = Record {
+                anonymous: true,
+                owner: owner.clone(),
+                parent: parent.as_ref().map(|lease| lease.id().clone()),
+                ..Record::new(&id, &here.boot_id)
+            };
             if let Some(held) = self.create(&record)? {
-                return Ok(Lease::new(self.clone(), id, held, RecordState::Readable(record), None));
+                return Ok(Lease::new(self.clone(), id, held, RecordState::Readable(record), parent));
             }
         }
     }
