@@ -25,7 +25,7 @@ const ONLY_IN: [(&str, &[&str]); 6] = [
     ("sys", &["rustix::", "libc::"]),
     ("sys", &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]),
     ("cli", &["println!", "eprintln!", "print!(", "eprint!("]),
-    ("cli", &["io::stdout()", "io::stderr()", "stdout().lock", "stderr().lock"]),
+    ("cli", &[" io::stdout()", " io::stderr()", "std::io::stdout", "std::io::stderr", "stdout().lock"]),
     ("cli", &["process::exit("]),
     ("cli", &["clap::"]),
 ];

@@ -24,8 +24,8 @@ pub(super) enum Error {
     NoOwner(u32),
     #[error("--owner needs a session: name one with --session")]
     OwnerOfNothing,
-    #[error("the working directory does not exist any more")]
-    NoCwd { source: std::io::Error },
+    #[error("the working directory {} does not exist any more", path.display())]
+    NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]
     Chdir { path: PathBuf, source: std::io::Error },
     #[error("--setenv {0:?} is not NAME=VALUE")]

@@ -265,12 +265,18 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     if let Some(path) = chdir {
         std::env::set_current_dir(path).map_err(|source| Error::Chdir { path: path.to_owned(), source })?;
     }
-    let cwd = std::env::current_dir().map_err(|source| Error::NoCwd { source })?;
+    let cwd = std::env::current_dir().map_err(|source| Error::NoCwd { path: lost_cwd(), source })?;
     let get = |name: &str| env.get(std::ffi::OsStr::new(name)).cloned();
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
     Ok(Context { home, cwd, project, state, env })
+}
+
+/// What a working directory that was deleted was called; the kernel adds " (deleted)".
+fn lost_cwd() -> PathBuf {
+    let link = std::fs::read_link("/proc/self/cwd").unwrap_or_default();
+    link.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map(PathBuf::from).unwrap_or(link)
 }
 
 /// The git work tree around a directory, else the directory.

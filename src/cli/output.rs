@@ -9,16 +9,22 @@ use super::error::Error;
 
 /// Print an error with its causes and what to do about it.
 pub(super) fn error(error: &Error) {
-    eprintln!("error: {error}");
+    eprintln!("error: {}", printable(error));
     if let Some(excerpt) = error.excerpt() {
         eprintln!("{}", excerpt.trim_end());
     }
     for cause in error.causes() {
-        eprintln!("caused by: {cause}");
+        eprintln!("caused by: {}", printable(cause));
     }
     if let Some(hint) = error.hint() {
-        eprintln!("hint: {hint}");
+        eprintln!("hint: {}", printable(hint));
     }
+}
+
+/// Names come from whoever made the file: control characters in them are escaped, or they would steer the terminal.
+fn printable(text: impl Display) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.to_string().chars().map(escaped).collect()
 }
 
 /// Something that does not stop the command.

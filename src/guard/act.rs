@@ -98,7 +98,7 @@ impl Act {
             Self::SetTimes { times } => act::set_times(fd, *times)?,
             Self::SetXattr { name, value, flags } => act::set_xattr(holder(fd, &stat, spot), name, value, *flags)?,
             Self::RemoveXattr { name } => act::remove_xattr(holder(fd, &stat, spot), name)?,
-            Self::SetAttr { attr } => act::set_attr(fd, attr)?,
+            Self::SetAttr { attr } => act::set_attr(holder(fd, &stat, spot), attr)?,
             Self::Access { mode, effective } => act::access(spot.dir.as_fd(), spot.bare_name(), *mode, *effective)?,
             _ => return Err(Reply::Continue),
         }

@@ -77,9 +77,9 @@ impl Broker {
     pub fn run(mut self) -> Result<(), Error> {
         sys::process::drop_thread_capabilities().map_err(Error::Prepare)?;
         sys::act::unshare_fs().map_err(Error::Prepare)?;
-        // Only faster: without it (before 6.6) the caller may wake on the other processor.
-        self.listener.wake_synchronously();
-        while let Some(notification) = self.listener.next().map_err(Error::Receive)? {
+        // Only faster: without it (before 6.6) each side wakes the other on another processor.
+        let _is_known = self.listener.wake_synchronously();
+        while let Some(notification) = self.listener.wait().map_err(Error::Receive)? {
             self.answer(&notification);
         }
         Ok(())
@@ -141,7 +141,8 @@ impl Broker {
         let spot = task.opened(&opening)?;
         self.check_mount(&spot)?;
         let path = spot.path()?;
-        if let Err(denied) = self.judge(Change::Content, &path, None) {
+        let change = if opening.is_nameless() { Change::Nameless } else { Change::Content };
+        if let Err(denied) = self.judge(change, &path, None) {
             self.note_open(task, &opening, &spot, &path, denied);
             return Err(Reply::Continue);
         }
@@ -162,7 +163,9 @@ impl Broker {
     /// a lock is held as long as any copy is open.
     fn hand_over(&self, task: &Task, file: OwnedFd, opening: &Opening) -> Step<Reply> {
         let close_on_exec = opening.flags.contains(sys::fs::OFlags::CLOEXEC);
-        match self.listener.add_fd(task.id, file.as_fd(), close_on_exec) {
+        let added = self.listener.add_fd(task.id, file.as_fd(), close_on_exec);
+        drop(file);
+        match added {
             Ok(number) => Ok(Reply::Done(number.into())),
             Err(Errno::NOENT | Errno::SRCH) => Err(Reply::Gone),
             Err(errno) => Err(Reply::Errno(errno)),
@@ -170,7 +173,9 @@ impl Broker {
     }
 
     fn link(&mut self, task: &Task) -> Step<Reply> {
-        let (from, to) = (task.first()?, task.second()?);
+        let from = task.first()?;
+        // The kernel looks for the old name before it goes the way to the new one.
+        let to = task.second().map_err(|reply| from.missing().map_or(reply, Reply::Errno))?;
         if from.is_direct() && from.stat.nlink == 0 {
             return self.link_nameless(task, &from, &to);
         }
@@ -203,7 +208,10 @@ impl Broker {
     }
 
     fn rename(&mut self, task: &Task) -> Step<Reply> {
-        let (from, to) = (task.first()?, task.second()?);
+        let from = task.first()?;
+        // The kernel goes both ways before it looks for names; it sees what it may not search, though.
+        let unsearchable = |from: &Spot| from.missing().filter(|errno| *errno == Errno::ACCESS);
+        let to = task.second().map_err(|reply| unsearchable(&from).map_or(reply, Reply::Errno))?;
         self.check_mounts(&from, &to)?;
         let (old, new) = (from.path()?, to.path()?);
         let is_dir = |spot: &Spot| spot.existing().is_some_and(|stat| stat.is_dir());
@@ -250,10 +258,11 @@ impl Broker {
     fn judge_two(&self, task: &Task, change: Change, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<()> {
         self.judge(change, from.1, Some(to.1)).map_err(|denied| {
             let verb = if change == Change::Link { "link" } else { "rename" };
-            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say.
+            let ((spot, path), (_, other)) = if denied.1 == Which::First { (from, to) } else { (to, from) };
+            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say; and
+            // between mounts, where no rule is in the way of what programs do then, a copy.
             let idle = from.0.existing().is_none() || (change == Change::Link && to.0.existing().is_some());
-            if !idle {
-                let (path, other) = if denied.1 == Which::First { (from.1, to.1) } else { (to.1, from.1) };
+            if !idle && self.check_mount(spot).is_ok() {
                 self.note(task, verb, path, Some(other), denied);
             }
             Reply::Continue
@@ -262,9 +271,10 @@ impl Broker {
 
     fn note_open(&self, task: &Task, opening: &Opening, spot: &Spot, path: &Path, denied: (usize, Which, Cause)) {
         let exists = spot.existing().is_some();
-        let idle = match exists {
-            true => opening.is_exclusive() || !(opening.writes() || opening.is_nameless()),
-            false => !opening.creates(),
+        let idle = if exists {
+            opening.is_exclusive() || !(opening.writes() || opening.is_nameless())
+        } else {
+            !opening.creates()
         };
         if !idle {
             self.note(task, if exists { "write" } else { "create" }, path, None, denied);

@@ -14,8 +14,10 @@ pub enum Change {
     RemoveDirectory,
     /// Change mode, owner, times or attributes of what is there, or ask whether it may be written.
     Attributes,
-    /// Write into a file, making it where it is absent; or make a file without a name in a directory.
+    /// Write into a file, making it where it is absent.
     Content,
+    /// Make a file without a name in a directory. The name that it gets later is judged then.
+    Nameless,
     /// Make something that is no directory: a link, a socket, a fifo.
     Make,
     /// Remove something that is no directory.
@@ -99,7 +101,7 @@ fn judge(rules: &Rules, change: Change, path: &Path, which: Which) -> Verdict {
 
 /// What may be done to a directory with stricter names below: they stay under the same names, or are not there at all.
 fn leaves_in_place(change: Change) -> bool {
-    matches!(change, Change::MakeDirectory | Change::RemoveDirectory | Change::Attributes)
+    matches!(change, Change::MakeDirectory | Change::RemoveDirectory | Change::Attributes | Change::Nameless)
 }
 
 fn leaves_pattern(rules: &Rules, request: &Request<'_>, second: &Path) -> bool {
@@ -109,5 +111,94 @@ fn leaves_pattern(rules: &Rules, request: &Request<'_>, second: &Path) -> bool {
             !rules.patterns_follow(request.path, second) || !rules.patterns_follow(second, request.path)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Context, Flag, Sources, load};
+
+    fn rules() -> Rules {
+        let rule = |access, path: &str| Flag { access, value: path.into() };
+        let flags = vec![
+            rule(Access::Write, "/p"),
+            rule(Access::Read, "/p/.claude/hooks"),
+            rule(Access::Read, "/p/.mcp.json"),
+            rule(Access::Read, "/p/ro"),
+            rule(Access::Write, "/p/ro/one"),
+            rule(Access::Hide, "/p/secret"),
+            rule(Access::Read, "/p/**/keys/private"),
+            rule(Access::Read, "/p/*.lock"),
+        ];
+        let context = Context {
+            home: "/h".into(),
+            cwd: "/p".into(),
+            project: "/p".into(),
+            state: "/h/s".into(),
+            ..Context::default()
+        };
+        load(&Sources { context, flags, ..Sources::default() }).expect("rules").rules
+    }
+
+    const ALL: [Change; 11] = [
+        Change::MakeDirectory,
+        Change::RemoveDirectory,
+        Change::Attributes,
+        Change::Content,
+        Change::Nameless,
+        Change::Make,
+        Change::Remove,
+        Change::Link,
+        Change::Rename { directory: true },
+        Change::Rename { directory: false },
+        Change::Exchange { directory: true },
+    ];
+
+    fn granted(change: Change, path: &str, second: Option<&str>) -> bool {
+        let request = Request { change, path: Path::new(path), second: second.map(Path::new) };
+        decide(&rules(), &request) == Verdict::Grant
+    }
+
+    #[test]
+    fn stricter_names_grant_nothing() {
+        for change in ALL {
+            for path in
+                ["/p/.mcp.json", "/p/ro", "/p/ro/two", "/p/secret/x", "/p/a/keys/private", "/p/x.lock", "/etc/passwd"]
+            {
+                assert!(!granted(change, path, None), "{change:?} {path}");
+                assert!(!granted(change, "/p/plain", Some(path)), "{change:?} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn free_and_single_names_grant_everything() {
+        for change in ALL {
+            assert!(granted(change, "/p/ro/one", None) && granted(change, "/p/src/x", Some("/p/ro/one")), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_above_a_stricter_name_stays_in_place() {
+        for change in ALL {
+            let stays = matches!(
+                change,
+                Change::MakeDirectory | Change::RemoveDirectory | Change::Attributes | Change::Nameless
+            );
+            assert_eq!(granted(change, "/p/.claude", None), stays, "{change:?}");
+            assert_eq!(granted(change, "/p/a/keys", None), stays, "{change:?}");
+        }
+        assert!(granted(Change::Rename { directory: true }, "/p/a", Some("/p/b")));
+    }
+
+    #[test]
+    fn a_denial_names_the_rule_and_the_side() {
+        let rules = rules();
+        let request =
+            Request { change: Change::Link, path: Path::new("/p/x"), second: Some(Path::new("/p/.mcp.json")) };
+        let Verdict::Deny { rule, which, cause } = decide(&rules, &request) else { panic!("granted") };
+        assert_eq!((which, cause), (Which::Second, Cause::Access(Access::Read)));
+        assert_eq!(rules.all()[rule].origin.to_string(), "--read /p/.mcp.json");
     }
 }

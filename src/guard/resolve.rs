@@ -37,6 +37,9 @@ pub(super) enum Last {
     Name,
     /// A link in it is followed, and it may be `.` or `..`.
     Follow,
+    /// As `Follow`, but it is opened for writing: with a slash behind it, here or in a link, the kernel refuses in ways
+    /// of its own.
+    Open,
     /// It is a directory that something happens in (`O_TMPFILE`).
     Directory,
     /// As `Name`, but of something that must exist: `.` and `..` stand for the directory.
@@ -112,6 +115,15 @@ impl Spot {
         if self.direct { Some(self.stat) } else { act::stat_at(self.seen(), &self.name).ok() }
     }
 
+    /// Why nothing can be found at the name, if nothing can.
+    pub(super) fn missing(&self) -> Option<Errno> {
+        match act::stat_at(self.seen(), &self.name) {
+            _ if self.direct => None,
+            Ok(stat) => (self.slash && !stat.is_dir()).then_some(Errno::NOTDIR),
+            Err(errno) => Some(errno),
+        }
+    }
+
     /// The same directory in the supervisor's own view. `path` is what [`Self::path`] gave, as the host names it.
     pub(super) fn on_host(&self, path: &Path) -> Step<HostSpot> {
         // The root has no name to act on.
@@ -167,7 +179,12 @@ impl Resolver {
     pub(super) fn resolve(&self, mut base: Base, mut path: Vec<u8>, last: Last) -> Step<Spot> {
         for _ in 0..=MAX_LINKS {
             let (whole, slash) = without_slashes(&path);
-            let follow = last == Last::Follow || last == Last::Directory || (slash && last == Last::Existing);
+            let follow = match last {
+                Last::Open if slash => return Err(Reply::Continue),
+                Last::Open | Last::Follow | Last::Directory => true,
+                Last::Existing => slash,
+                Last::Name => false,
+            };
             if follow
                 && self.restrict.is_empty()
                 && let Some(fd) = self.descriptor(whole)?
@@ -291,10 +308,7 @@ impl Resolver {
     /// It may not: `/proc/self` is somebody else here. So every step is looked at, and a dangling link is left alone.
     fn missing(&self, path: &[u8]) -> Reply {
         let Ok(root) = self.caller.root() else { return Reply::Continue };
-        let mut last = match root.try_clone() {
-            Ok(root) => root,
-            Err(_) => return Reply::Continue,
-        };
+        let Ok(mut last) = root.try_clone() else { return Reply::Continue };
         for (end, name) in prefixes(path) {
             let flags = crate::sys::fs::OFlags::PATH;
             match act::open(root.as_fd(), &path[..end], flags, 0, ResolveFlags::IN_ROOT) {

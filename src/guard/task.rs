@@ -104,8 +104,15 @@ impl Task {
     fn last(&self) -> Last {
         match self.call.op {
             _ if self.follows() => Last::Follow,
-            Op::Chmod | Op::Chown | Op::Utimens | Op::SetXattr | Op::SetXattrArgs => Last::Existing,
-            Op::RemoveXattr | Op::SetAttr | Op::Access => Last::Existing,
+            Op::Link
+            | Op::Chmod
+            | Op::Chown
+            | Op::Utimens
+            | Op::SetXattr
+            | Op::SetXattrArgs
+            | Op::RemoveXattr
+            | Op::SetAttr
+            | Op::Access => Last::Existing,
             _ => Last::Name,
         }
     }
@@ -344,7 +351,7 @@ impl Opening {
         } else if self.flags.contains(OFlags::NOFOLLOW) || self.is_exclusive() {
             Last::Name
         } else {
-            Last::Follow
+            Last::Open
         }
     }
 }

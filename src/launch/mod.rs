@@ -9,12 +9,14 @@ mod failure;
 mod filter;
 mod init;
 mod message;
+mod mirror;
 mod mounts;
 mod setup;
 mod stdio;
 mod step;
 mod supervise;
 mod user;
+mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::mirror::Mirror;
+use super::watch::Free;
 use super::{Failure, Step};
-use crate::plan::{Kind, Op, Plan, Root, View};
+use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::{self, Errno};
@@ -34,11 +36,27 @@ pub(super) struct PrivateDir {
     pub(super) file: FileId,
 }
 
+/// What is needed of the finished file system while the command runs.
+pub(super) struct Built {
+    /// What hidden places show; `None` if nothing is ever hidden.
+    pub(super) masks: Option<OwnedFd>,
+    pub(super) free: Vec<Free>,
+    pub(super) mirrors: Vec<Mirror>,
+}
+
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<()> {
+pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
     trace(Step::CloneTrees);
-    let mut builder =
-        Builder { plan, trees: HashMap::new(), devices: Vec::new(), frames: Vec::new(), masks: None, outer_proc: None };
+    let mut builder = Builder {
+        plan,
+        trees: HashMap::new(),
+        devices: Vec::new(),
+        frames: Vec::new(),
+        masks: None,
+        free: Vec::new(),
+        mirrors: Vec::new(),
+        outer_proc: None,
+    };
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
@@ -58,6 +76,8 @@ struct Builder<'a> {
     frames: Vec<OwnedFd>,
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
+    free: Vec<Free>,
+    mirrors: Vec<Mirror>,
     /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
     /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
     outer_proc: Option<OwnedFd>,
@@ -74,6 +94,7 @@ impl Builder<'_> {
             let tree = match op {
                 Op::Bind { path, view, rule } => self.clone_bind(path, *view, *rule)?,
                 Op::Private { path, .. } => Some(clone_private(path, private)?),
+                Op::Mirror { of: Some(of), rule, .. } => self.clone_bind(of, View::Read, *rule)?,
                 Op::Dev { console } => self.clone_devices(console.as_deref())?,
                 _ => None,
             };
@@ -120,9 +141,10 @@ impl Builder<'_> {
         Ok(None)
     }
 
-    fn attach_all(mut self) -> Done<()> {
+    fn attach_all(mut self) -> Done<Built> {
         let plan = self.plan;
         let root = self.root()?;
+        self.prepare_masks(&root)?;
         for (index, op) in plan.mounts.iter().enumerate() {
             self.carry_out(&root, index, op)?;
         }
@@ -137,7 +159,7 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(())
+        Ok(Built { masks: self.masks, free: self.free, mirrors: self.mirrors })
     }
 
     /// The directory that everything is attached below.
@@ -163,14 +185,15 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
-            Op::Private { path, .. } => self.attach_tree(root, index, path, false),
-            Op::Bind { path, .. } => self.attach_tree(root, index, path, true),
+            Op::Mirror { path, of, .. } => self.mirror(root, index, path, of.as_deref()),
+            Op::Private { path, .. } => self.attach_private(root, index, path),
+            Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
         }
     }
 
-    /// Attach a clone. A bind of a place in the host's tree must still be the very file that was cloned: where the host
+    /// Attach a clone of a place in the host's tree must still be the very file that was cloned: where the host
     /// exchanged it meanwhile, the broker serves it, or the launch fails.
-    fn attach_tree(&mut self, root: &OwnedFd, index: usize, path: &Path, in_place: bool) -> Done<()> {
+    fn attach_bind(&mut self, root: &OwnedFd, index: usize, path: &Path, view: View) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         let served = self.is_served(path);
         let place = match fs::open_beneath(root, relative(path), OFlags::PATH) {
@@ -179,10 +202,19 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if in_place && !stubbed && cloned != there {
+        if !stubbed && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
-        mount::attach(&tree, &place).map_err(attaching(path))
+        mount::attach(&tree, &place).map_err(attaching(path))?;
+        if view == View::Write && !stubbed {
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+        }
+        Ok(())
+    }
+
+    fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
+        mount::attach(&tree, target(root, path)?).map_err(attaching(path))
     }
 
     /// A tmpfs for mount points, attached at `place`; gives its root.
@@ -194,14 +226,41 @@ impl Builder<'_> {
         Ok(root)
     }
 
+    fn mirror(&mut self, root: &OwnedFd, index: usize, path: &Path, of: Option<&Path>) -> Done<()> {
+        let frame = self.frame(&target(root, path)?, "0755")?;
+        if let (Some(tree), Some(of)) = (self.trees.remove(&index), of) {
+            self.mirrors.push(Mirror::fill(&frame, tree, path, of).map_err(attaching(path))?);
+        }
+        Ok(())
+    }
+
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
         let place = target(root, path)?;
-        let masks = match &self.masks {
-            Some(masks) => masks,
-            None => self.masks.insert(masks(&target(root, Path::new("/proc"))?)?),
+        let Some(masks) = &self.masks else {
+            return Err(Failure::because(Step::Attach, "nothing was prepared to hide it with").about(path.display()));
         };
         let tree = mask(masks, kind).map_err(attaching(path))?;
         mount::attach(&tree, &place).map_err(attaching(path))
+    }
+
+    /// What hides things is attached where something covers it a moment later.
+    fn prepare_masks(&mut self, root: &OwnedFd) -> Done<()> {
+        let plan = self.plan;
+        if plan.hidden.is_empty() {
+            return Ok(());
+        }
+        let covered = if plan.mounts.iter().any(|op| matches!(op, Op::Dev { .. })) {
+            Path::new("/dev")
+        } else if plan.request.proc == ProcView::Fresh {
+            Path::new("/proc")
+        } else {
+            return Err(Failure::because(Step::Attach, "nothing can be hidden with both /dev and /proc of the host"));
+        };
+        if plan.root == Root::Empty {
+            stub(root, covered, Kind::Directory)?;
+        }
+        self.masks = Some(masks(&target(root, covered)?)?);
+        Ok(())
     }
 
     fn copy(&mut self, root: &OwnedFd, path: &Path, files: &[PathBuf]) -> Done<()> {
@@ -292,7 +351,7 @@ fn masks(place: &OwnedFd) -> Done<OwnedFd> {
 }
 
 /// A mount of one of the two, to be attached over something.
-fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
+pub(super) fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
     let name = match kind {
         Kind::Directory => "directory",
         Kind::File => "file",

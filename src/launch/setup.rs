@@ -5,10 +5,11 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use super::mirror::Mirror;
 use super::message::{self, Order, Report};
-use super::mounts::{self, PrivateDir};
+use super::mounts::{self, Built, PrivateDir};
 use super::stdio::Stdio;
-use super::{Failure, STATUS_FAILED, Step, init};
+use super::{Failure, STATUS_FAILED, Step, init, watch};
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
 use crate::sys::mount::Attributes;
@@ -33,8 +34,8 @@ pub(super) struct Setup<'a> {
 
 /// The whole life of the process. Never returns.
 pub(super) fn run(setup: &Setup<'_>) -> ! {
-    let status = match prepare(setup).and_then(|()| fork_init(setup)) {
-        Ok(init) => wait_for(init),
+    let status = match prepare(setup).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
+        Ok(((init, ended), built)) => watch::until_end(setup, init, &ended, built),
         Err(failure) => {
             // Without a supervisor nobody is left to be told.
             let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
@@ -57,7 +58,7 @@ fn at<T>(step: Step, result: sys::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of(step, &error))
 }
 
-fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
+fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
     setup.trace(Step::Fork);
     at(Step::Fork, process::die_with_parent())?;
     if process::parent() != Some(setup.supervisor) {
@@ -77,12 +78,12 @@ fn prepare(setup: &Setup<'_>) -> Result<(), Failure> {
         setup.trace(Step::LimitNamespaces);
         init::limit_namespaces(setup.plan)?;
     }
-    mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
+    let built = mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
     if setup.plan.network == Network::None {
         setup.trace(Step::Loopback);
         at(Step::Loopback, socket::loopback_up())?;
     }
-    Ok(())
+    Ok(built)
 }
 
 fn namespaces(plan: &Plan) -> UnshareFlags {
@@ -122,7 +123,8 @@ pub(super) fn write_map(path: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
+/// Start pid 1; gives a descriptor too that becomes readable when it has ended.
+fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure> {
     setup.trace(Step::ForkInit);
     at(Step::ForkInit, process::unshare(UnshareFlags::NEWPID))?;
     // Pid 1 cannot see its parent's number; it looks at this descriptor to know whether we still live.
@@ -130,11 +132,16 @@ fn fork_init(setup: &Setup<'_>) -> Result<Pid, Failure> {
     match at(Step::ForkInit, process::fork())? {
         Forked::Child => init::run(setup, &ourselves),
         Forked::Parent(init) => {
+            // Before everything else is closed: a value that is dropped later must not close its number again.
             drop(ourselves);
+            let ended = at(Step::ForkInit, process::pidfd(init))?;
             let mut keep = setup.leases.clone();
-            keep.push(setup.control.as_fd());
+            keep.extend([setup.control.as_fd(), ended.as_fd()]);
+            keep.extend(built.masks.as_ref().map(AsFd::as_fd));
+            keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
+            keep.extend(built.mirrors.iter().flat_map(Mirror::fds));
             keep_only(&keep, &[])?;
-            Ok(init)
+            Ok((init, ended))
         }
     }
 }
@@ -144,11 +151,4 @@ pub(super) fn keep_only(keep: &[BorrowedFd<'_>], numbers: &[RawFd]) -> Result<()
     let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).chain(numbers.iter().copied()).collect();
     keep.sort_unstable();
     at(Step::CloseDescriptors, process::close_except(&keep))
-}
-
-fn wait_for(init: Pid) -> i32 {
-    match process::wait(Some(init), process::until_end()) {
-        Ok(Some((_, status))) => status.exit_status().unwrap_or(STATUS_FAILED.into()),
-        _ => STATUS_FAILED.into(),
-    }
 }

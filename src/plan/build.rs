@@ -13,8 +13,9 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 /// Names the first rule that cannot be enforced on this host, and its origin.
 pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
     check_links(facts)?;
-    let environment = environment::build(policy, &request, facts.pwd_is_cwd);
-    let layout = mounts::layout(facts, &request, &environment.wanted)?;
+    let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
+    let layout = mounts::layout(facts, &request, &environment.wanted, policy.context.job_dir().as_deref())?;
+    environment.name_job_tmp(layout.job_tmp);
     let mut notes = layout.notes;
     note_hard_links(policy, facts, &mut notes)?;
     Ok(Plan {
@@ -25,6 +26,7 @@ pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, E
         environment: environment.variables,
         names: Arc::new(facts.names.clone()),
         guarded: layout.guarded,
+        hidden: layout.hidden,
         absent: layout.absent,
         promised: environment.promised,
         strict: policy.strict.value,

@@ -76,6 +76,10 @@ impl Plan {
             Op::Private { rule, .. } => format!("private  {path}  ({})", why(rule)),
             Op::Mask { rule, .. } => format!("hide     {path}  ({})", why(rule)),
             Op::Frame { rule, .. } => format!("hide     {path}, but for what is named below  ({})", why(rule)),
+            Op::Mirror { of: Some(of), rule, .. } => {
+                format!("mirror   {path}, with links to what {} holds  ({})", of.display(), why(rule))
+            }
+            Op::Mirror { of: None, rule, .. } => format!("mirror   {path}, with nothing in it  ({})", why(rule)),
             Op::Stub { kind: Kind::Directory, .. } => format!("make     {path}/  (in a directory of ours)"),
             Op::Stub { kind: Kind::File, .. } => format!("make     {path}  (in a directory of ours)"),
             Op::Link { target, .. } => format!("link     {path} -> {}  (in a directory of ours)", target.display()),

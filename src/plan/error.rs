@@ -40,6 +40,12 @@ pub enum Problem {
     Unknown(Errno),
     #[error("it is not a directory")]
     NotDirectory,
+    #[error(
+        "the path does not exist, and {} cannot be shown with it added, because of {}",
+        dir.display(),
+        other.display()
+    )]
+    Crowded { dir: PathBuf, other: PathBuf },
     #[error("follows the symbolic link {}, which lies in a place that {writable} makes writable", link.display())]
     PlantedLink { link: PathBuf, writable: Origin },
     #[error("overlays are not available yet")]
@@ -66,7 +72,7 @@ impl Error {
             Self::Rule { rule, problem } => (rule, problem),
         };
         Some(match problem {
-            Problem::Absent => format!(
+            Problem::Absent | Problem::Crowded { .. } => format!(
                 "create {} first, or write {{ path = \"…\", optional = true }} if the {} rule may be left out",
                 rule.path.display(),
                 rule.access

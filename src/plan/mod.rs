@@ -13,7 +13,7 @@ mod mounts;
 
 pub use build::build;
 pub use error::Error;
-pub use facts::{Caller, Child, Extent, Facts, Link, Place, State};
+pub use facts::{Anchor, Caller, Child, Extent, Facts, Link, Place, State};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,6 +67,8 @@ pub struct Plan {
     pub names: Arc<Rules>,
     /// Directories that are writable by rule, but not in every name: shown read-only, served by the broker.
     pub guarded: Vec<PathBuf>,
+    /// Names that stay hidden when the host creates or replaces them while the command runs.
+    pub hidden: Vec<PathBuf>,
     /// Writable paths that do not exist yet (indices of their rules): the command may create exactly these.
     pub absent: Vec<usize>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
@@ -129,6 +131,8 @@ pub enum Op {
     Mask { path: PathBuf, kind: Kind, rule: usize },
     /// Show an empty directory that holds mount points and links only.
     Frame { path: PathBuf, rule: usize },
+    /// Show an empty directory of ours with a link to everything that the host's directory `of` holds, at any moment.
+    Mirror { path: PathBuf, of: Option<PathBuf>, rule: usize },
     /// Make a mount point, or a directory that is promised, below a frame or a private directory.
     Stub { path: PathBuf, kind: Kind },
     /// Make a symbolic link below a frame or a private directory.
@@ -148,6 +152,7 @@ impl Op {
             | Self::Private { path, .. }
             | Self::Mask { path, .. }
             | Self::Frame { path, .. }
+            | Self::Mirror { path, .. }
             | Self::Stub { path, .. }
             | Self::Link { path, .. }
             | Self::Copy { path, .. } => path,

@@ -3,6 +3,8 @@
 //! Every rule that names something on the host is an item; items are taken from the root down, and each one meets the
 //! region that the items above it made. What that region already does needs no operation.
 
+mod absent;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,10 @@ pub(super) struct Layout {
     pub(super) root: Root,
     pub(super) ops: Vec<Op>,
     pub(super) guarded: Vec<PathBuf>,
+    pub(super) hidden: Vec<PathBuf>,
     pub(super) absent: Vec<usize>,
+    /// The job's temporary directory, if it is private.
+    pub(super) job_tmp: Option<PathBuf>,
     pub(super) notes: Vec<String>,
 }
 
@@ -51,9 +56,17 @@ struct Item<'a> {
 }
 
 /// Lay out the whole file system.
-pub(super) fn layout(facts: &Facts, request: &Request, wanted: &[PathBuf]) -> Result<Layout, Error> {
+pub(super) fn layout(
+    facts: &Facts,
+    request: &Request,
+    wanted: &[PathBuf],
+    job_dir: Option<&Path>,
+) -> Result<Layout, Error> {
     let items = items(facts)?;
     let mut layout = Builder::new(facts, &items);
+    layout.named = items.iter().map(|item| item.path).collect();
+    layout.cwd = &request.cwd;
+    layout.job_tmp = job_dir.map(|dir| dir.join("tmp"));
     for item in &items {
         layout.place(item)?;
     }
@@ -95,7 +108,15 @@ struct Builder<'a> {
     regions: BTreeMap<PathBuf, Region>,
     ops: Vec<Op>,
     guarded: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
     absent: Vec<usize>,
+    /// The paths of all rules.
+    named: Vec<&'a Path>,
+    cwd: &'a Path,
+    /// The job's temporary directory as the variable names it.
+    job_tmp: Option<PathBuf>,
+    /// Where it is private.
+    job_at: Option<PathBuf>,
     notes: Vec<String>,
 }
 
@@ -103,7 +124,20 @@ impl<'a> Builder<'a> {
     fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
         let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
         let frames = frames(items);
-        Self { facts, frames, regions, ops: Vec::new(), guarded: Vec::new(), absent: Vec::new(), notes: Vec::new() }
+        Self {
+            facts,
+            frames,
+            regions,
+            ops: Vec::new(),
+            guarded: Vec::new(),
+            hidden: Vec::new(),
+            absent: Vec::new(),
+            named: Vec::new(),
+            cwd: Path::new("/"),
+            job_tmp: None,
+            job_at: None,
+            notes: Vec::new(),
+        }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
@@ -132,14 +166,16 @@ impl<'a> Builder<'a> {
 
     fn hide(&mut self, item: &Item<'a>) {
         let around = self.around(item.path);
-        let Some(kind) = item.kind else { return };
         if around.is_ours() || around == Region::Hidden {
             return;
         }
-        if self.frames.contains(item.path) || item.path == Path::new("/") {
+        let root = item.path == Path::new("/");
+        if self.frames.contains(item.path) || root {
             self.ops.push(Op::Frame { path: item.path.to_owned(), rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Frame);
         } else {
+            self.hidden.push(item.path.to_owned());
+            let Some(kind) = item.kind else { return };
             self.ops.push(Op::Mask { path: item.path.to_owned(), kind, rule: item.index });
             self.regions.insert(item.path.to_owned(), Region::Hidden);
         }
@@ -217,20 +253,26 @@ impl<'a> Builder<'a> {
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
-        let around = self.around(item.path);
+        let closed = self.facts.anchors.contains_key(&item.index);
         match item.kind {
-            Some(Kind::Directory) => {}
-            Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
-            None if around.is_ours() => {}
-            None if item.rule.optional || built_in(item.rule) => return Ok(()),
-            None => return Err(Error::of(item.rule, Problem::Absent)),
+            _ if self.around(item.path).is_ours() => {}
+            Some(Kind::Directory) if !closed => {}
+            Some(Kind::File) if !self.is_job_tmp(item) => return Err(Error::of(item.rule, Problem::NotDirectory)),
+            _ => return self.private_elsewhere(item),
         }
-        if around.is_ours() {
-            self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
+        self.show_private(item.path, item.index);
+        if self.is_job_tmp(item) {
+            self.job_at = Some(item.path.to_owned());
         }
-        self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
-        self.regions.insert(item.path.to_owned(), Region::Private);
         Ok(())
+    }
+
+    fn show_private(&mut self, path: &Path, rule: usize) {
+        if self.around(path).is_ours() {
+            self.ops.push(Op::Stub { path: path.to_owned(), kind: Kind::Directory });
+        }
+        self.ops.push(Op::Private { path: path.to_owned(), rule });
+        self.regions.insert(path.to_owned(), Region::Private);
     }
 
     fn show(&mut self, path: &Path, kind: Kind, view: View, rule: usize) {
@@ -248,7 +290,15 @@ impl<'a> Builder<'a> {
         // Stable: at one place the mount point is made before anything is mounted there.
         self.ops.sort_by(|a, b| a.path().cmp(b.path()));
         self.check_cwd(cwd)?;
-        Ok(Layout { root, ops: self.ops, guarded: self.guarded, absent: self.absent, notes: self.notes })
+        Ok(Layout {
+            root,
+            ops: self.ops,
+            guarded: self.guarded,
+            hidden: self.hidden,
+            absent: self.absent,
+            job_tmp: self.job_at,
+            notes: self.notes,
+        })
     }
 
     /// `/dev`, the mount points of an empty root, and what ssh needs.

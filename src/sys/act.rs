@@ -1,7 +1,7 @@
 //! The calls that the broker makes for others. Like [`super::fs`], but an error is the bare errno: it goes to the caller
 //! as it is, some ten thousand times a second, and nobody reads it as text.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags, XattrFlags};
@@ -95,11 +95,13 @@ fn statx(dir: BorrowedFd<'_>, path: &[u8], flags: AtFlags) -> Result<Stat> {
 }
 
 /// Does the mount say read-only?
+#[must_use]
 pub fn is_read_only(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatvfs(fd).is_ok_and(|vfs| vfs.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Is it on a procfs, where links lead where their text does not say?
+#[must_use]
 pub fn is_proc(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(PROC))
 }
@@ -218,12 +220,14 @@ pub fn remove_xattr(holder: Holder<'_>, name: &[u8]) -> Result<()> {
     }
 }
 
-/// `file_setattr(2)` (Linux 6.17) of what `fd` refers to, with a `struct file_attr` as the caller wrote it.
-pub fn set_attr(fd: BorrowedFd<'_>, attr: &[u8]) -> Result<()> {
+/// `file_setattr(2)` (Linux 6.17) with a `struct file_attr` as the caller wrote it. It takes no `O_PATH` descriptor.
+pub fn set_attr(holder: Holder<'_>, attr: &[u8]) -> Result<()> {
     const SYS_FILE_SETATTR: libc::c_long = 469;
-    let (path, flags) = (c"".as_ptr(), libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
-    // SAFETY: the path is NUL-terminated; the kernel reads `attr.len()` bytes.
-    done(unsafe { libc::syscall(SYS_FILE_SETATTR, fd.as_raw_fd(), path, attr.as_ptr(), attr.len(), flags) })
+    let text = c_string(&holder.path())?;
+    let flags = if matches!(holder, Holder::Link { .. }) { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
+    let (cwd, path) = (libc::AT_FDCWD, text.as_ptr());
+    // SAFETY: the path is NUL-terminated and lives on; the kernel reads `attr.len()` bytes.
+    done(unsafe { libc::syscall(SYS_FILE_SETATTR, cwd, path, attr.as_ptr(), attr.len(), flags) })
 }
 
 /// `faccessat2(2)` (Linux 5.8); with the effective ids if `effective`. A link itself is asked about.
@@ -251,10 +255,4 @@ fn c_string(bytes: &[u8]) -> Result<std::ffi::CString> {
 
 fn done(result: libc::c_long) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-/// A descriptor of the current directory for calls that take one.
-#[must_use]
-pub fn here() -> BorrowedFd<'static> {
-    CWD.as_fd()
 }

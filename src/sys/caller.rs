@@ -28,6 +28,8 @@ pub struct Caller {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Status {
     pub umask: u32,
+    /// The process that the thread belongs to.
+    pub tgid: i32,
     /// The process, in the innermost pid namespace that it is in.
     pub inner_tgid: i32,
 }
@@ -112,6 +114,7 @@ impl Caller {
         let last = |line: &str| line.split_whitespace().last().and_then(|number| number.parse().ok());
         Ok(Status {
             umask: field("Umask:").and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).ok_or(Errno::SRCH)?,
+            tgid: field("Tgid:").and_then(last).ok_or(Errno::SRCH)?,
             inner_tgid: field("NStgid:").and_then(last).unwrap_or(0),
         })
     }
@@ -144,21 +147,22 @@ impl Caller {
 
     /// A copy of one of its descriptors (`pidfd_getfd(2)`), close-on-exec.
     pub fn take_fd(self, number: i32) -> Result<OwnedFd, Errno> {
-        let pidfd = match self.pidfd(PIDFD_THREAD) {
-            // Before 6.9 only a process can be named, by its first thread.
-            Err(Errno::INVAL) => self.pidfd(0)?,
+        let pidfd = match pidfd(self.tid, PIDFD_THREAD) {
+            // Before 6.9 only a process can be named; its threads share their descriptors unless they took care not to.
+            Err(Errno::INVAL) => pidfd(self.status()?.tgid, 0)?,
             other => other?,
         };
         // SAFETY: pidfd_getfd takes three numbers.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
         owned(raw)
     }
+}
 
-    fn pidfd(self, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
-        // SAFETY: pidfd_open takes two numbers.
-        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.tid, flags) };
-        owned(raw)
-    }
+/// `pidfd_open(2)`
+fn pidfd(id: i32, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes two numbers.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) };
+    owned(raw)
 }
 
 /// The descriptor that a call gave, or why it gave none.

@@ -20,6 +20,7 @@ pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod terminal;
+pub mod watch;
 
 use std::fmt;
 use std::io;

@@ -107,6 +107,14 @@ pub fn detach(path: &Path) -> Result<()> {
         .map_err(|errno| Error::new("umount2", format_args!("{path:?}, DETACH|NOFOLLOW"), errno))
 }
 
+/// `umount2(2)` of the mount whose root is open here.
+pub fn detach_at(root: impl AsFd) -> Result<()> {
+    let dir = root.as_fd();
+    rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;
+    detach(Path::new("."))?;
+    rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))
+}
+
 /// Make the mount at `new_root` the root and drop the old one: `pivot_root(".", ".")` and a lazy unmount (`pivot_root(2)`).
 pub fn pivot_into(new_root: impl AsFd) -> Result<()> {
     let dir = new_root.as_fd();

@@ -11,6 +11,9 @@ use super::{Errno, Error, Fd, Result, last_errno};
 /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` (Linux 6.6)
 const SYNC_WAKE_UP: libc::c_ulong = 1;
 
+/// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`
+const CONTINUE: u32 = 1;
+
 /// One call that waits for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notification {
@@ -58,13 +61,14 @@ impl Listener {
     }
 
     /// Wake the other side on this processor, in the same breath. False: the kernel cannot (before 6.6).
+    #[must_use]
     pub fn wake_synchronously(&self) -> bool {
         // SAFETY: the flags are passed by value; nothing is read or written.
         unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) == 0 }
     }
 
     /// Wait for the next call; `None` when the last filtered task is gone.
-    pub fn next(&mut self) -> Result<Option<Notification>> {
+    pub fn wait(&mut self) -> Result<Option<Notification>> {
         loop {
             // Before 6.11 the request below would wait for ever once nobody is left.
             if !self.recv_ends && self.hung_up(true)? {
@@ -72,10 +76,9 @@ impl Listener {
             }
             match self.receive() {
                 Ok(notification) => return Ok(Some(notification)),
-                Err(Errno::INTR) => {}
                 // The caller died while it waited, or all did.
                 Err(Errno::NOENT) if self.hung_up(false)? => return Ok(None),
-                Err(Errno::NOENT) => {}
+                Err(Errno::NOENT | Errno::INTR) => {}
                 Err(errno) => {
                     return Err(Error::new("ioctl", format_args!("{}, NOTIF_RECV", Fd(self.fd.as_fd())), errno));
                 }
@@ -104,6 +107,7 @@ impl Listener {
     }
 
     /// Does the call still wait? Its thread may have been killed, and its number may name another by now.
+    #[must_use]
     pub fn is_valid(&self, id: u64) -> bool {
         self.control(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, (&raw const id).cast_mut().cast()).is_ok()
     }
@@ -111,7 +115,7 @@ impl Listener {
     /// Answer a call. `ENOENT`: it does not wait any more.
     pub fn answer(&mut self, id: u64, answer: Answer) -> std::result::Result<(), Errno> {
         let (val, error, flags) = match answer {
-            Answer::Continue => (0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            Answer::Continue => (0, 0, CONTINUE),
             Answer::Errno(errno) => (0, -errno.raw_os_error(), 0),
             Answer::Value(value) => (value, 0, 0),
         };

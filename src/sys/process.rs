@@ -26,7 +26,9 @@ pub fn fork() -> Result<Forked> {
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
         pid => {
-            Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
+            // `from_raw` asserts that a number is none of kill's special ones.
+            let child = if pid > 0 { Pid::from_raw(pid) } else { None };
+            child.map(Forked::Parent).ok_or_else(|| failed("fork", "", last_errno()))
         }
     }
 }
@@ -250,7 +252,9 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
         return Err(failed("setresuid", &args(), last_errno()));
     }
-    Ok(())
+    // The change made our /proc/self root's own (prctl(2), PR_SET_DUMPABLE), and a user namespace's maps are written there.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 1", errno))
 }
 
 /// Effective user and group.

@@ -9,6 +9,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType,
 };
+use rustix::stdio::{stderr, stdin, stdout};
 
 use super::{Errno, Error, Fd, Result, last_errno};
 
@@ -108,8 +109,8 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 #[must_use]
 pub fn standard(number: usize) -> BorrowedFd<'static> {
     match number {
-        0 => rustix::stdio::stdin(),
-        1 => rustix::stdio::stdout(),
-        _ => rustix::stdio::stderr(),
+        0 => stdin(),
+        1 => stdout(),
+        _ => stderr(),
     }
 }

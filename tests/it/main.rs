@@ -9,6 +9,7 @@ mod concurrency;
 mod doctor;
 mod environment;
 mod explain;
+mod job_dir;
 mod kill_random;
 mod network;
 mod paths;

@@ -98,11 +98,45 @@ fn absent_paths() {
     let sandbox = Sandbox::below(real_home());
     let absent = sandbox.beside("absent");
     sandbox.run().hide(&absent).read(absent.join("x")).argv(["true"]).ok();
-    sandbox.run().write(&absent).sh("touch ran").refused().says("absent");
-    assert!(!absent.exists() && !sandbox.project.join("ran").exists());
     let policy = format!("[files]\nwrite = [{{ path = \"{}\", optional = true }}]\n", absent.display());
     sandbox.run().policy(&policy).argv(["true"]).ok();
     assert!(!absent.exists());
+}
+
+#[test]
+fn a_writable_rule_for_an_absent_path_grants_its_creation() {
+    let sandbox = Sandbox::below(real_home());
+    let absent = sandbox.beside("absent");
+    let script = format!("echo x > {0} && ! echo x > {0}2", absent.display());
+    let outcome = sandbox.run().write(&absent).sh(&script);
+    assert!(!sandbox.beside("absent2").exists());
+    outcome.ok();
+    assert_eq!(fs::read_to_string(absent).unwrap(), "x\n");
+}
+
+#[test]
+fn a_stricter_rule_holds_inside_of_what_can_be_written() {
+    let sandbox = Sandbox::below(real_home());
+    let present = sandbox.file("present", "old");
+    let absent = sandbox.project.join("absent");
+    let script =
+        "echo new > present; echo new > absent; mkdir absent; mv present gone; ln free absent; echo x > free; ls -A";
+    sandbox.run().read(&present).read(&absent).sh(script).ok().prints("free\npresent");
+    assert_eq!(fs::read_to_string(present).unwrap(), "old");
+    assert!(!absent.exists() && sandbox.project.join("free").exists());
+}
+
+#[test]
+fn what_tools_outside_trust_cannot_be_written() {
+    let sandbox = Sandbox::below(real_home());
+    let script =
+        "mkdir -p .claude .vscode; for f in .mcp.json .claude/settings.json .bashrc .envrc .vscode/tasks.json; do
+        echo x > $f; done; echo x > plain";
+    sandbox.sh(script).ok();
+    assert!(sandbox.project.join("plain").exists());
+    for name in [".mcp.json", ".claude/settings.json", ".bashrc", ".envrc", ".vscode/tasks.json"] {
+        assert!(!sandbox.project.join(name).exists(), "{name}");
+    }
 }
 
 #[test]

@@ -101,8 +101,6 @@ fn the_users_own_configuration_counts_unless_told_otherwise() {
 #[test]
 fn what_cannot_be_enforced_yet_is_refused() {
     let sandbox = Sandbox::new();
-    let run = sandbox.run().read(sandbox.project.join("absent"));
-    refused(&sandbox, run.sh("touch ran")).says("--read").says("absent");
     let run = sandbox.run().options(["--overlay", "/usr/share"]);
     refused(&sandbox, run.sh("touch ran")).says("overlay");
 }

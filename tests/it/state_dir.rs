@@ -80,7 +80,7 @@ fn a_read_only_one_is_refused() {
         let sandbox = Sandbox::new();
         fs::create_dir(&sandbox.state).unwrap();
         mode(&sandbox.state, 0o500);
-        refused(&sandbox, &["permission denied"]);
+        refused(&sandbox, &["permission denied", "not readable and writable"]);
     }
 }
 
@@ -105,7 +105,7 @@ fn no_space_no_inodes_and_a_read_only_disk_are_named() {
     }
     let inodes = "i=0; while touch f$i; do i=$((i+1)); done 2>/dev/null";
     let space = "cat /dev/zero > filler 2>/dev/null";
-    let read_only = "mount -o remount,ro $STOCKADE_STATE";
+    let read_only = "mount -o remount,bind,ro $STOCKADE_STATE";
     for (options, fill, cause) in [
         ("nr_inodes=64", inodes, "No space left"),
         ("size=256k", space, "No space left"),

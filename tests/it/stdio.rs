@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, real_home};
 
 const RUN: &str = "$SK run --no-config --";
 
@@ -22,13 +22,21 @@ fn a_file_is_read() {
 
 #[test]
 fn reading_goes_on_where_the_command_stopped() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::below(real_home());
     let beside = sandbox.file_beside("in", "1234rest\n");
     sandbox.file("in", "1234rest\n");
     for input in ["in", &beside.display().to_string()] {
         script(&sandbox, &format!("{{ RUN head -c 4; echo; cat; }} < {input}")).ok().prints("1234\nrest");
         script(&sandbox, &format!("{{ head -c 4; echo; RUN cat; }} < {input}")).ok().prints("1234\nrest");
     }
+}
+
+/// What cannot be seen inside goes through a pipe: it begins at the right place, but what the pipe held at the end is lost.
+#[test]
+fn a_file_that_is_not_seen_inside_is_read_from_where_the_caller_was() {
+    let sandbox = Sandbox::new();
+    let beside = sandbox.file_beside("in", "1234rest\n");
+    script(&sandbox, &format!("{{ head -c 4; echo; RUN cat; }} < {}", beside.display())).ok().prints("1234\nrest");
 }
 
 #[test]

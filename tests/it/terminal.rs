@@ -24,7 +24,7 @@ fn an_interactive_shell_interrupts_and_suspends() {
     let steps = [
         ("send", "PS1='rea''dy> '\n"),
         ("expect", "ready> "),
-        ("send", "echo r$((1+1)); sleep 1000\n"),
+        ("send", "sh -c 'echo r$((1+1)); exec sleep 1000'\n"),
         ("expect", "r2"),
         ("send", "\u{3}"),
         ("expect", "ready> "),

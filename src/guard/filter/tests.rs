@@ -1,5 +1,7 @@
 //! The program against what it should answer, told a second time in plain Rust, through a small BPF interpreter.
 
+#![allow(clippy::cast_possible_truncation, reason = "words of arguments are what is tested")]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -50,7 +52,7 @@ fn run(program: &[Instruction], data: &Data) -> (u32, usize) {
 }
 
 /// The same judgement in words.
-fn expected(spec: &FilterSpec, data: &Data) -> Answer {
+fn expected(spec: FilterSpec, data: &Data) -> Answer {
     if data.arch != spec.arch.audit() || (spec.arch == Arch::X86_64 && data.nr >= X32) {
         return ENOSYS;
     }
@@ -70,7 +72,7 @@ fn expected(spec: &FilterSpec, data: &Data) -> Answer {
     }
 }
 
-fn expected_of(call: &Call, spec: &FilterSpec, args: &[u32; 6]) -> Answer {
+fn expected_of(call: &Call, spec: FilterSpec, args: &[u32; 6]) -> Answer {
     let refused = match call.name {
         "open" => args[1] & (0o100 | 0o20_000_000) != 0 && args[2] & 0o6000 != 0,
         "openat" => args[2] & (0o100 | 0o20_000_000) != 0 && args[3] & 0o6000 != 0,
@@ -130,7 +132,7 @@ const WORDS: [u64; 22] = [
     0xFFFF_FFFF_0000_5412,
 ];
 
-fn check(spec: &FilterSpec, program: &[Instruction], data: &Data) {
+fn check(spec: FilterSpec, program: &[Instruction], data: &Data) {
     assert_eq!(run(program, data).0, expected(spec, data).value(), "{spec:?} {data:x?}");
 }
 
@@ -142,8 +144,8 @@ fn every_call_with_every_word_that_matters() {
             for (i, &a) in WORDS.iter().enumerate() {
                 for (j, &b) in WORDS.iter().enumerate() {
                     let args = [WORDS[(i + j) % WORDS.len()], a, b, a, b, 0];
-                    check(&spec, &program, &Data { nr, arch: spec.arch.audit(), args });
-                    check(&spec, &program, &Data { nr, arch: spec.arch.audit(), args: [0, a, a, b, b, 0] });
+                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), args });
+                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), args: [0, a, a, b, b, 0] });
                 }
             }
         }
@@ -156,7 +158,7 @@ fn other_abis_are_refused_whatever_they_call() {
         let program = program(&spec);
         for arch in [0x4000_0003, 0x4000_0028, 0, Arch::X86_64.audit(), Arch::Aarch64.audit()] {
             for nr in 0..600 {
-                check(&spec, &program, &Data { nr, arch, args: [0; 6] });
+                check(spec, &program, &Data { nr, arch, args: [0; 6] });
             }
         }
     }
@@ -209,6 +211,6 @@ proptest! {
     #[test]
     fn any_call_is_answered_as_told(bits in 0usize..8, nr in 0u32..600, args in any::<[u64; 6]>()) {
         let spec = specs().nth(bits).expect("one of eight");
-        check(&spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), args });
+        check(spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), args });
     }
 }

@@ -1,0 +1,174 @@
+//! What the setup process does while the command runs: it alone keeps the capabilities over the sandbox's mounts.
+//!
+//! The host may replace or create a name that is hidden, or move a directory that is mounted writable (the mount goes where
+//! its directory goes). Nothing inside can cause either; when the host does, the name is masked again, and the mount taken
+//! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::mirror::Mirror;
+use super::message::{self, Report};
+use super::mounts::{Built, mask};
+use super::setup::Setup;
+use super::{Failure, STATUS_FAILED, Step};
+use crate::plan::Kind;
+use crate::sys::fs::{self, FileId, OFlags};
+use crate::sys::process::{self, Pid, Signal};
+use crate::sys::watch::Watch;
+use crate::sys::{self, mount, socket};
+
+/// How often to look where the user's inotify instances or watches are used up: they are shared with every other program
+/// of the user, and no run may fail for that.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A directory that is mounted writable.
+pub(super) struct Free {
+    pub(super) path: PathBuf,
+    pub(super) file: FileId,
+    /// The root of the mount.
+    pub(super) tree: OwnedFd,
+}
+
+/// Watch until pid 1 has ended; gives its exit status.
+pub(super) fn until_end(setup: &Setup<'_>, init: Pid, ended: &OwnedFd, built: Built) -> i32 {
+    let mut watcher = Watcher::new(setup, built);
+    loop {
+        if let Err(failure) = watcher.look() {
+            // A supervisor that is gone takes us with it.
+            let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
+            let _ = process::kill(init, Signal::KILL);
+            break;
+        }
+        if watcher.wait(ended) {
+            break;
+        }
+    }
+    match process::wait(Some(init), process::until_end()) {
+        Ok(Some((_, status))) => status.exit_status().unwrap_or(STATUS_FAILED.into()),
+        _ => STATUS_FAILED.into(),
+    }
+}
+
+struct Watcher<'a> {
+    hidden: &'a [PathBuf],
+    strict: bool,
+    masks: Option<OwnedFd>,
+    free: Vec<Free>,
+    mirrors: Vec<Mirror>,
+    /// `None`: look from time to time instead.
+    watch: Option<Watch>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(setup: &'a Setup<'_>, built: Built) -> Self {
+        let Built { masks, free, mirrors } = built;
+        let hidden = setup.plan.hidden.as_slice();
+        let idle = hidden.is_empty() && free.is_empty() && mirrors.is_empty();
+        let watch = if idle { None } else { Watch::new().ok() };
+        Self { hidden, strict: setup.plan.strict, masks, free, mirrors, watch }
+    }
+
+    fn is_needed(&self) -> bool {
+        !self.hidden.is_empty() || !self.free.is_empty() || !self.mirrors.is_empty()
+    }
+
+    /// Watch what there is to watch now; what cannot be watched makes us look from time to time.
+    fn renew(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        let names = self.hidden.iter().try_for_each(|path| watch_above(watch, path));
+        let moves = self.free.iter().try_for_each(|free| match watch.moves_of(&free.path) {
+            Err(error) if is_gone(&error) => Ok(()),
+            watched => watched,
+        });
+        let mirrors = self.mirrors.iter().try_for_each(|mirror| mirror.watch(watch));
+        if names.and(moves).and(mirrors).is_err() {
+            self.watch = None;
+        }
+    }
+
+    /// Wait until something may have changed (false), or pid 1 has ended (true).
+    fn wait(&self, ended: &OwnedFd) -> bool {
+        let timeout = (self.is_needed() && self.watch.is_none()).then_some(LOOK_EVERY);
+        let mut fds: Vec<BorrowedFd<'_>> = vec![ended.as_fd()];
+        fds.extend(self.watch.as_ref().map(AsFd::as_fd));
+        socket::wait_readable(&fds, timeout).is_ok_and(|ready| ready[0])
+    }
+
+    /// Put everything right that the host may have changed. First it is made sure that later changes are told.
+    fn look(&mut self) -> Result<(), Failure> {
+        if let Some(watch) = &self.watch {
+            watch.drain();
+        }
+        self.renew();
+        for path in self.hidden {
+            self.hide(path)?;
+        }
+        for mirror in &self.mirrors {
+            mirror.update().map_err(|error| failed(&error, mirror.path()))?;
+        }
+        let (stays, moved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.free).into_iter().partition(Free::is_in_place);
+        self.free = stays;
+        for free in moved {
+            self.end_if_strict(&free.path, "was moved on the host")?;
+            mount::detach_at(&free.tree).map_err(|error| failed(&error, &free.path))?;
+        }
+        Ok(())
+    }
+
+    fn hide(&self, path: &Path) -> Result<(), Failure> {
+        let Some(masks) = &self.masks else { return Ok(()) };
+        let place = match fs::open(path, OFlags::PATH) {
+            Err(error) if is_gone(&error) => return Ok(()),
+            opened => opened.map_err(|error| failed(&error, path))?,
+        };
+        let (there, ours) = (stat(&place, path)?, stat(masks, path)?);
+        if there.file.dev == ours.file.dev {
+            return Ok(());
+        }
+        self.end_if_strict(path, "appeared or was replaced on the host")?;
+        let kind = if there.is_dir() { Kind::Directory } else { Kind::File };
+        mask(masks, kind).and_then(|tree| mount::attach(&tree, &place)).map_err(|error| failed(&error, path))
+    }
+
+    fn end_if_strict(&self, path: &Path, what: &str) -> Result<(), Failure> {
+        if self.strict {
+            return Err(Failure::because(
+                Step::Supervise,
+                format!("{} {what}, and the policy is strict", path.display()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Free {
+    fn is_in_place(&self) -> bool {
+        fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
+    }
+}
+
+/// Watch the directory that a name lies in, or would lie in: the nearest one that exists.
+fn watch_above(watch: &Watch, path: &Path) -> sys::Result<()> {
+    for dir in path.ancestors().skip(1) {
+        match watch.names_in(dir) {
+            Err(error) if is_gone(&error) => {}
+            watched => return watched,
+        }
+    }
+    Ok(())
+}
+
+fn is_gone(error: &sys::Error) -> bool {
+    use sys::Errno;
+    [Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::LOOP].contains(&error.errno())
+}
+
+fn stat(fd: &OwnedFd, path: &Path) -> Result<fs::Stat, Failure> {
+    fs::fstat(fd).map_err(|error| failed(&error, path))
+}
+
+fn failed(error: &sys::Error, path: &Path) -> Failure {
+    Failure::of(Step::Supervise, error).about(path.display())
+}
