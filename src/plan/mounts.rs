@@ -64,7 +64,7 @@ pub(super) fn layout(
 ) -> Result<Layout, Error> {
     let items = items(facts)?;
     let mut layout = Builder::new(facts, &items);
-    layout.named = items.iter().map(|item| item.path).collect();
+    layout.named = items.iter().map(|item| (item.path, item.index)).collect();
     layout.cwd = &request.cwd;
     layout.job_tmp = job_dir.map(|dir| dir.join("tmp"));
     for item in &items {
@@ -110,8 +110,8 @@ struct Builder<'a> {
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     absent: Vec<usize>,
-    /// The paths of all rules.
-    named: Vec<&'a Path>,
+    /// The paths of all rules, with their indices.
+    named: Vec<(&'a Path, usize)>,
     cwd: &'a Path,
     /// The job's temporary directory as the variable names it.
     job_tmp: Option<PathBuf>,

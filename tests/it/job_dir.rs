@@ -83,7 +83,7 @@ fn what_the_host_does_meanwhile_is_seen() {
     let script = "d=$CLAUDE_JOB_DIR; ls $d/new 2>/dev/null; touch started
         until grep -q hello $d/new; do sleep 0.01; done 2>/dev/null
         until grep -q two $d/state.json; do sleep 0.01; done
-        until [ ! -e $d/new ]; do sleep 0.01; done; ls $d";
+        until [ ! -L $d/new ]; do sleep 0.01; done; ls $d";
     let mut run = visible(&sandbox, &dir).spawn(["sh", "-c", script]);
     eventually("the start", || sandbox.project.join("started").exists().then_some(()));
     fs::write(dir.join("new"), "hello").unwrap();
@@ -113,7 +113,7 @@ fn hidden() {
                 fs::create_dir_all(dir.join("tmp")).unwrap();
             }
             let before = tree(&dir);
-            visible(&sandbox, &dir).hide(&hidden).sh(PROBE).ok().prints("probe.sh\ntmp");
+            job_run(&sandbox, &dir).hide(&hidden).read(sandbox.beside("jobs/other")).sh(PROBE).ok().prints("probe.sh\ntmp");
             assert_eq!(tree(&dir), before);
             fs::remove_dir(dir.join("tmp")).unwrap_or_default();
         }
@@ -154,7 +154,7 @@ fn in_a_writable_place_the_variable_moves_and_explain_says_so() {
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("state.json"), "{}").unwrap();
     probe(&sandbox, &dir).prints("probe.sh\nstate.json\ntmp");
-    job_run(&sandbox, &dir).sh("cat $CLAUDE_JOB_DIR/state.json; echo $CLAUDE_JOB_DIR").ok().shows("{}\n/tmp/.job/");
+    job_run(&sandbox, &dir).sh("cat $CLAUDE_JOB_DIR/state.json; echo $CLAUDE_JOB_DIR").ok().shows("{}/tmp/.job/");
     let explain = sandbox.stockade(&["explain", "--no-config"]).env("CLAUDE_JOB_DIR", &dir);
     explain.argv(["true"]).ok().shows("note: CLAUDE_JOB_DIR is /tmp/.job/");
 }

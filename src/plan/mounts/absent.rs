@@ -38,7 +38,7 @@ impl<'a> Builder<'a> {
         if item.kind == Some(Kind::File) || dir == Path::new("/") {
             return Err(Problem::Absent);
         }
-        if let Some(other) = self.in_the_way(dir, item.path) {
+        if let Some(other) = self.in_the_way(dir) {
             return Err(Problem::Crowded { dir: dir.to_owned(), other });
         }
         let of = anchor.readable.then(|| dir.to_owned());
@@ -49,14 +49,16 @@ impl<'a> Builder<'a> {
     }
 
     /// What keeps a directory from being covered: a place in it that must stay as it is.
-    fn in_the_way(&self, dir: &Path, item: &Path) -> Option<PathBuf> {
+    fn in_the_way(&self, dir: &Path) -> Option<PathBuf> {
         let writable = self.within(dir) != Region::Host || self.facts.names.judge(dir).access != Access::Read;
         if writable {
             return Some(dir.to_owned());
         }
-        let below = |path: &&&Path| path.starts_with(dir) && **path != dir && **path != item;
-        let named = self.named.iter().find(below).copied();
-        named.or_else(|| Some(self.cwd).filter(|cwd| below(&cwd))).map(Path::to_owned)
+        let below = |path: &Path| path.starts_with(dir) && path != dir;
+        // Other private directories that end at the same place are added with this one.
+        let added = |index: usize| self.facts.anchors.get(&index).is_some_and(|anchor| anchor.path == dir);
+        let other = self.named.iter().find(|(path, index)| below(path) && !added(*index)).map(|(path, _)| *path);
+        other.or_else(|| Some(self.cwd).filter(|cwd| below(cwd))).map(Path::to_owned)
     }
 
     /// Let the variable name a private place that stands in for the job's directory.
