@@ -20,6 +20,12 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
+    #[error("job {0} is lost: it died with its supervisor, and nobody knows how")]
+    JobLost(String),
+    #[error("job {job} failed: {why}")]
+    JobFailed { job: String, why: String },
+    #[error("{0:?} is no signal")]
+    NoSignal(String),
     #[error("there is no process {0} (--owner)")]
     NoOwner(u32),
     #[error("--owner needs a session: name one with --session")]

@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod doctor;
+mod detach;
 mod error;
 mod explain;
 mod gc;
+mod job;
 mod options;
 mod output;
 mod report;
@@ -31,6 +33,7 @@ enum Command {
     Run(run::Args),
     Explain(explain::Args),
     Session(session::Args),
+    Job(job::Args),
     Gc(gc::Args),
     Doctor(doctor::Args),
 }
@@ -46,6 +49,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Session(args) => session::run(args),
+        Command::Job(args) => job::run(args),
         Command::Gc(args) => gc::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

@@ -53,6 +53,12 @@ impl Args {
 }
 
 impl Report {
+    /// Write the denials of a job that is over, to its own file too.
+    pub(super) fn keep(self, of_job: File, ended: &Ended) -> std::io::Result<()> {
+        let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.into_iter().chain([of_job]).try_for_each(|file| write(file, &denials))
+    }
+
     /// Tell of the denials of a run that is over.
     pub(super) fn tell(self, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::options::{Asked, Options};
-use super::{Done, output, report};
+use super::{Done, detach, output, report};
 use crate::launch::{self, Trace};
 use crate::session::{Reap, Scope, Store};
 use crate::{plan, probe};
@@ -21,13 +21,19 @@ pub(super) struct Args {
     #[command(flatten)]
     report: report::Args,
     /// Print each step of the launch with its time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "detach")]
     trace: bool,
+    #[command(flatten)]
+    job: detach::Args,
 }
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let Asked { policy, request, session, want } = args.options.resolve()?;
+    let asked = args.options.resolve()?;
+    if args.job.is_wanted() {
+        return detach::run(asked, report, &args.job);
+    }
+    let Asked { policy, request, session, want } = asked;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, &facts, request)?;
     let store = Store::open(&policy.context.state)?;
@@ -53,7 +59,7 @@ pub(super) fn run(args: Args) -> Done {
 }
 
 /// Clean up after runs that could not, while the command runs.
-fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
+pub(super) fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
         // What cannot be removed is not this run's business; `gc` reports it.

@@ -5,6 +5,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod detach;
 mod failure;
 mod filter;
 mod init;
@@ -20,7 +21,8 @@ mod watch;
 
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
-pub use supervise::{Ended, Running, Status};
+pub use detach::{Detached, Report, Supervisor, Waiting, detach};
+pub use supervise::{Ended, Running, Started, Status};
 pub use user::{UserError, become_user};
 
 use std::path::PathBuf;

@@ -93,7 +93,14 @@ pub struct Running {
     command: Option<Pid>,
     begin: Instant,
     trace: Option<Trace>,
+    /// Called when the command runs.
+    started: Option<Started>,
+    /// A run in nobody's foreground does not stop with its command.
+    detached: bool,
 }
+
+/// Called with the command's process id as numbered here.
+pub type Started = Box<dyn FnOnce(Option<u32>)>;
 
 /// What the run came to.
 enum Outcome {
@@ -127,7 +134,17 @@ impl Running {
             command: None,
             begin,
             trace,
+            started: None,
+            detached: false,
         })
+    }
+
+    /// Have this called as soon as the command runs.
+    #[must_use]
+    pub fn on_start(mut self, started: Started) -> Self {
+        self.detached = true;
+        self.started = Some(started);
+        self
     }
 
     /// Wait for the command's end, and for the end of everything that it started.
@@ -213,7 +230,7 @@ impl Running {
             Report::MapUsers => self.map_users()?,
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
-            Report::Started => self.command = fds.first().and_then(process::pid_of),
+            Report::Started => self.start(&fds),
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
@@ -226,6 +243,13 @@ impl Running {
             }
         }
         Ok(None)
+    }
+
+    fn start(&mut self, fds: &[OwnedFd]) {
+        self.command = fds.first().and_then(process::pid_of);
+        if let Some(started) = self.started.take() {
+            started(self.command.map(|pid| pid.as_raw_nonzero().get().cast_unsigned()));
+        }
     }
 
     fn note(&mut self, step: Step) {
@@ -270,6 +294,9 @@ impl Running {
     /// The command stopped. Wanting the terminal it gets it, if it is ours to give; else we stop too, as the shell that
     /// started us expects of its job.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
+        if self.detached {
+            return Ok(());
+        }
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
         if wants_terminal && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);

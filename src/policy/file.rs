@@ -271,7 +271,8 @@ impl Visitor<'_> for SizeVisitor {
 }
 
 /// A positive number with K, M, G or T for powers of 1024.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" => 0,

@@ -23,6 +23,7 @@ mod tree;
 pub use access::Access;
 pub use context::Context;
 pub use error::{Error, Problem};
+pub use file::parse_size;
 pub use load::{Flag, Sources, load};
 pub use pattern::Pattern;
 pub use rules::{Backing, Judgement, Origin, Rule, Rules, Target};

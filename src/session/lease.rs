@@ -10,7 +10,7 @@ use super::run::RunRecord;
 use super::store::{Store, place};
 use super::tree::Left;
 use super::{Error, Id, Result, escape, run, state};
-use crate::sys::{self, Errno, fs, lock};
+use crate::sys::{self, Errno, attr, fs, lock};
 use fs::OFlags;
 use lock::Lock;
 
@@ -61,6 +61,10 @@ impl Lease {
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.record.readable().is_some_and(|record| record.anonymous)
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// The session's own directory.
@@ -142,6 +146,8 @@ impl Lease {
     /// What the kernel says.
     pub fn end(self) -> Result<Vec<Left>> {
         if !self.is_anonymous() {
+            // It was in use until now, however long ago it was opened. A session on a full or read-only disk is still over.
+            let _ = attr::touch(&self.held.lease);
             return Ok(Vec::new());
         }
         let place = place(&self.id);

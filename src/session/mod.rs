@@ -8,6 +8,7 @@
 //!                                /private/<name>/  what appears at /tmp, /var/tmp, … (see `escape`)
 //!                                /runs/<run>.json  what a run says of itself, locked exclusively while it lives
 //!                                /runs/<run>/      what it has on disk, if it has
+//!                                /jobs/<job>/     a background job (see `job`)
 //!                  /kept/                          overlays kept on request
 //!                  /trash/<random>                 moved here under the exclusive lock, then deleted
 //! ```
@@ -25,7 +26,9 @@ mod end;
 mod error;
 mod escape;
 mod id;
+mod job;
 mod lease;
+mod log;
 mod reap;
 mod record;
 mod run;
@@ -38,7 +41,9 @@ mod tree;
 pub use end::{End, Ended};
 pub use error::Error;
 pub use id::{Id, IdError};
+pub use job::{FoundJob, Job, JobEnd, JobRecord, JobState, new_job_id};
 pub use lease::Lease;
+pub use log::{LogReader, LogWriter};
 pub use reap::{Reap, Reaped, Scope, Why};
 pub use record::{Owner, Record, RecordState};
 pub use run::{Holder, RunRecord};

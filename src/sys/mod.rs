@@ -15,6 +15,7 @@ pub mod host;
 pub mod lock;
 pub mod mount;
 pub mod notify;
+pub mod pipe;
 pub mod process;
 pub mod seccomp;
 pub mod signal;

@@ -3,6 +3,7 @@
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::process::{PidfdFlags, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -169,6 +170,26 @@ pub fn until_end() -> WaitOptions {
 /// `setpgid(0, 0)`: a process group of our own.
 pub fn lead_group() -> Result<()> {
     rustix::process::setpgid(None, None).map_err(|errno| failed("setpgid", "0, 0", errno))
+}
+
+/// `setsid(2)`: a session and a process group of our own, without a terminal.
+pub fn new_session() -> Result<()> {
+    rustix::process::setsid().map(drop).map_err(|errno| failed("setsid", "", errno))
+}
+
+/// Close what the caller left open for whomever it starts: every descriptor from `first` on that is not close-on-exec.
+/// Ours all are.
+pub fn close_inherited(first: RawFd) -> Result<()> {
+    let names = super::fs::entries(super::fs::open(Path::new("/proc/self/fd"), super::fs::OFlags::RDONLY)?)?;
+    for number in names.iter().filter_map(|entry| entry.name.to_str()?.parse::<RawFd>().ok()) {
+        // SAFETY: only asks for a flag of the number, open or not.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if number >= first && flags != -1 && flags & libc::FD_CLOEXEC == 0 {
+            // SAFETY: it was there before we were, so nothing in this process owns it.
+            unsafe { libc::close(number) };
+        }
+    }
+    Ok(())
 }
 
 /// Raw parent process id; 0 when the parent is outside our pid namespace.

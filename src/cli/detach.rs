@@ -1,0 +1,168 @@
+//! `stockade run --detach`: the run becomes a job.
+
+use std::path::PathBuf;
+
+use super::error::Error;
+use super::options::Asked;
+use super::report::Report;
+use super::run::reap;
+use super::{Done, output};
+use crate::launch::{self, Detached, Failure, Status, Step, Supervisor};
+use crate::plan::Plan;
+use crate::session::{self, End, Id, Job, JobEnd, Lease, Store};
+use crate::{plan, probe};
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// Run in the background: print the job's id as soon as the command runs, and return
+    #[arg(long, conflicts_with = "die_with_parent")]
+    detach: bool,
+    /// A name for the job, besides its id
+    #[arg(long, value_name = "NAME", requires = "detach")]
+    name: Option<String>,
+    /// How much of the job's output is kept: its beginning and its end
+    #[arg(long, value_name = "SIZE", default_value = "64M", requires = "detach", value_parser = size)]
+    log_limit: u64,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    crate::policy::parse_size(text).ok_or_else(|| "expected a size such as 512K, 64M or 1G".into())
+}
+
+impl Args {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.detach
+    }
+}
+
+pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
+    let Asked { policy, mut request, session, want } = asked;
+    let id = session::new_job_id()?;
+    let own = session.is_none();
+    let session = session.map_or_else(|| own_session(&id), Ok)?;
+    request.session = Some(session.as_str().to_owned());
+    // A job has no terminal.
+    let facts = plan::Facts { terminal: None, ..probe::facts(&policy)? };
+    let plan = plan::build(&policy, &facts, request)?;
+    let store = Store::open(&policy.context.state)?;
+    let lease = store.session(&session, &want)?;
+    let job = lease.new_job(&id, args.name.as_deref())?;
+    match launch::detach(plan.request.preserve_fds)? {
+        Detached::Caller(waiting) => {
+            let outcome = waiting.outcome();
+            if outcome.is_err() {
+                job.discard();
+                drop(lease);
+                if own {
+                    store.end(&session, End::Wait)?;
+                }
+            }
+            outcome?;
+            output::line(&id)?;
+            Ok(0)
+        }
+        Detached::Supervisor(supervisor) => {
+            let ours = Ours { plan, lease, job, report, limit: args.log_limit };
+            ours.supervise(supervisor, store, policy.session.idle)
+        }
+    }
+}
+
+/// The session of a job that was given none: it goes with the job.
+pub(super) fn own_session(job: &str) -> Result<Id, Error> {
+    let text = format!("job-{job}");
+    text.parse().map_err(|source| Error::Id { text, origin: "--detach".into(), source })
+}
+
+/// What the supervisor of a job has.
+struct Ours {
+    plan: Plan,
+    lease: Lease,
+    job: Job,
+    report: Report,
+    limit: u64,
+}
+
+fn failed(error: &session::Error) -> Failure {
+    Failure::of(Step::Fork, error)
+}
+
+impl Ours {
+    /// The rest of this process's life. Nobody reads what it would print.
+    fn supervise(self, supervisor: Supervisor, store: Store, idle: std::time::Duration) -> Done {
+        let argv = argv(&self.plan);
+        let cwd = self.plan.request.cwd.clone();
+        let prepared = self
+            .job
+            .record(argv.clone(), &cwd, None)
+            .and_then(|()| self.lease.run_record(&argv[0]))
+            .and_then(|run| Ok((run, self.job.log(self.limit)?)));
+        let (run, log) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                supervisor.fail(failed(&error));
+                return Err(error.into());
+            }
+        };
+        let running = match launch::start(&self.plan, &self.lease, None) {
+            Ok(running) => running,
+            Err(failure) => {
+                supervisor.fail(failure.clone());
+                return Err(failure.into());
+            }
+        };
+        let (output, told) = supervisor.release()?;
+        let writer = std::thread::spawn(move || log.pump(&output));
+        let reaper = reap(store, idle);
+        let Self { plan, lease, job, report, .. } = self;
+        let at_start = Start { job: job.try_clone()?, argv, cwd, told: told.try_clone()? };
+        let ended = running.on_start(Box::new(move |command| at_start.tell(command))).wait();
+        // Threads of ours do not panic.
+        let _ = (writer.join(), reaper.join());
+        match &ended {
+            Ok(ended) => {
+                job.finish(end_of(ended.status))?;
+                report.keep(job.denials()?, ended)?;
+            }
+            Err(failure) => {
+                // If the command never ran, the caller hears this and removes the job.
+                job.finish(JobEnd::Failed(text(failure)))?;
+                told.tell(&Err(failure.clone()));
+            }
+        }
+        drop((run, job, plan));
+        lease.end()?;
+        Ok(0)
+    }
+}
+
+/// What is done when the command runs.
+struct Start {
+    job: Job,
+    argv: Vec<String>,
+    cwd: PathBuf,
+    told: launch::Report,
+}
+
+impl Start {
+    fn tell(self, command: Option<u32>) {
+        let recorded = self.job.record(self.argv, &self.cwd, command).map_err(|error| failed(&error));
+        self.told.tell(&recorded);
+    }
+}
+
+fn argv(plan: &Plan) -> Vec<String> {
+    plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn end_of(status: Status) -> JobEnd {
+    match status {
+        Status::Exited(code) => JobEnd::Exited(code),
+        Status::Signaled(signal) => JobEnd::Signaled(signal),
+    }
+}
+
+fn text(failure: &Failure) -> String {
+    std::iter::once(failure.to_string()).chain(failure.causes.iter().cloned()).collect::<Vec<_>>().join(": ")
+}
