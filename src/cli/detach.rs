@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::options::Asked;
 use super::report::Report;
-use super::run::reap;
+use super::run::{reap, words};
 use super::{Done, output};
 use crate::launch::{self, Detached, Failure, Status, Step, Supervisor};
 use crate::plan::Plan;
@@ -91,12 +91,12 @@ fn failed(error: &session::Error) -> Failure {
 impl Ours {
     /// The rest of this process's life. Nobody reads what it would print.
     fn supervise(self, supervisor: Supervisor, store: Store, idle: std::time::Duration) -> Done {
-        let argv = argv(&self.plan);
+        let argv = words(&self.plan);
         let cwd = self.plan.request.cwd.clone();
         let prepared = self
             .job
             .record(argv.clone(), &cwd, None)
-            .and_then(|()| self.lease.run_record(&argv[0]))
+            .and_then(|()| self.lease.run_record(&argv.join(" ")))
             .and_then(|run| Ok((run, self.job.log(self.limit)?)));
         let (run, log) = match prepared {
             Ok(prepared) => prepared,
@@ -122,8 +122,9 @@ impl Ours {
         let _ = (writer.join(), reaper.join());
         match &ended {
             Ok(ended) => {
-                job.finish(end_of(ended.status))?;
+                // Who has seen the status finds the rest.
                 report.keep(job.denials()?, ended)?;
+                job.finish(end_of(ended.status))?;
             }
             Err(failure) => {
                 // If the command never ran, the caller hears this and removes the job.
@@ -150,10 +151,6 @@ impl Start {
         let recorded = self.job.record(self.argv, &self.cwd, command).map_err(|error| failed(&error));
         self.told.tell(&recorded);
     }
-}
-
-fn argv(plan: &Plan) -> Vec<String> {
-    plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn end_of(status: Status) -> JobEnd {

@@ -26,6 +26,8 @@ pub(super) enum Error {
     JobFailed { job: String, why: String },
     #[error("{0:?} is no signal")]
     NoSignal(String),
+    #[error("one of the two has to be SESSION:/path, the other a path on the host")]
+    CopyWhat,
     #[error("there is no process {0} (--owner)")]
     NoOwner(u32),
     #[error("--owner needs a session: name one with --session")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::options::{Asked, Options};
 use super::{Done, detach, output, report};
 use crate::launch::{self, Trace};
+use crate::plan::Plan;
 use crate::session::{Reap, Scope, Store};
 use crate::{plan, probe};
 
@@ -41,7 +42,7 @@ pub(super) fn run(args: Args) -> Done {
         Some(id) => store.session(id, &want)?,
         None => store.anonymous(want.parent.as_ref())?,
     };
-    let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
+    let record = lease.run_record(&words(&plan).join(" "))?;
     let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
         let reaper = reap(store, policy.session.idle);
         let ended = running.wait();
@@ -56,6 +57,11 @@ pub(super) fn run(args: Args) -> Done {
     let ended = ended?;
     report.tell(&plan, &ended)?;
     Ok(ended.status.code())
+}
+
+/// The command line, as it is told.
+pub(super) fn words(plan: &Plan) -> Vec<String> {
+    plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Clean up after runs that could not, while the command runs.

@@ -1,6 +1,6 @@
 //! `stockade session`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::Subcommand;
@@ -36,6 +36,8 @@ enum Command {
         /// A path as commands of the session see it, such as /tmp/x
         path: Option<PathBuf>,
     },
+    /// Copy files into a session (SESSION:/tmp/x as destination) or out of it (as source); links are never followed
+    Cp { from: String, to: String },
     /// List the sessions of this machine
     List {
         /// Print JSON
@@ -66,6 +68,7 @@ pub(super) fn run(args: Args) -> Done {
     match args.command {
         Command::Start { id, owner, parent } => start(&store, id, owner, parent),
         Command::Path { id, path } => print_path(&store, &parse(id)?, path),
+        Command::Cp { from, to } => copy(&store, &from, &to),
         Command::List { json } => list(&store, json),
         Command::Show { id, json } => show(&store, &parse(id)?, json),
         Command::End { id, kill, wait } => end(&store, &parse(id)?, kill, wait),
@@ -97,6 +100,24 @@ fn print_path(store: &Store, id: &Id, path: Option<PathBuf>) -> Done {
     };
     output::line(host.display())?;
     Ok(0)
+}
+
+fn copy(store: &Store, from: &str, to: &str) -> Done {
+    let left_out = match (in_session(from), in_session(to)) {
+        (Some((id, inside)), None) => store.copy_out(&id, inside, Path::new(to))?,
+        (None, Some((id, inside))) => store.copy_in(&id, Path::new(from), inside)?,
+        _ => return Err(Error::CopyWhat),
+    };
+    for path in &left_out {
+        output::note(format_args!("{} is no file, directory or link: left out", path.display()));
+    }
+    Ok(u8::from(!left_out.is_empty()))
+}
+
+/// `ID:/path`, or nothing of the kind.
+fn in_session(text: &str) -> Option<(Id, &Path)> {
+    let (id, path) = text.split_once(':')?;
+    Some((id.parse().ok()?, Path::new(path))).filter(|(_, path)| path.is_absolute())
 }
 
 fn find(store: &Store, id: &Id) -> Result<Found, Error> {

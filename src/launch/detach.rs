@@ -11,7 +11,7 @@ use crate::sys::process::{self, Forked};
 use crate::sys::{self, pipe, socket};
 
 /// As much as an ordinary user may have in one pipe: a writer waits less often.
-const PIPE: usize = 1 << 20;
+const PIPE: usize = 1 << 18;
 
 /// Which side of the fork this is.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod init;
 mod message;
 mod mirror;
 mod mounts;
+mod network;
 mod setup;
 mod stdio;
 mod step;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::plan::{Op, Plan};
+use crate::policy::Network;
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
 use crate::sys::{fs, signal, socket};
@@ -54,6 +56,10 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     let stdio = Stdio::prepare(plan)?;
     traced(Step::OpenPrivate);
     let private = open_private(plan, lease)?;
+    let network = match plan.network {
+        Network::None => lease.network().map_err(|error| Failure::of(Step::EnterNetwork, &error))?,
+        Network::Host => None,
+    };
     let at_fork = |error| Failure::of(Step::Fork, &error);
     let (ours, theirs) = socket::pair().map_err(at_fork)?;
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
@@ -64,7 +70,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
             drop(ours);
             let leases = lease.fds().collect();
             let traced = trace.is_some();
-            setup::run(&Setup {
+            let setup = Setup {
                 plan,
                 private: &private,
                 stdio: &stdio,
@@ -73,7 +79,8 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
                 mask,
                 leases,
                 trace: traced,
-            })
+            };
+            setup::run(&setup, network)
         }
         Forked::Parent(child) => {
             drop(theirs);

@@ -9,9 +9,10 @@ use super::mirror::Mirror;
 use super::message::{self, Order, Report};
 use super::mounts::{self, Built, PrivateDir};
 use super::stdio::Stdio;
-use super::{Failure, STATUS_FAILED, Step, init, watch};
+use super::{Failure, network, STATUS_FAILED, Step, init, watch};
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
+use crate::session;
 use crate::sys::mount::Attributes;
 use crate::sys::process::{self, Forked, Pid, UnshareFlags};
 use crate::sys::signal::{self, Mask};
@@ -33,8 +34,8 @@ pub(super) struct Setup<'a> {
 }
 
 /// The whole life of the process. Never returns.
-pub(super) fn run(setup: &Setup<'_>) -> ! {
-    let status = match prepare(setup).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
+pub(super) fn run(setup: &Setup<'_>, network: Option<session::Network>) -> ! {
+    let status = match prepare(setup, network).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
         Ok(((init, ended), built)) => watch::until_end(setup, init, &ended, built),
         Err(failure) => {
             // Without a supervisor nobody is left to be told.
@@ -58,7 +59,7 @@ fn at<T>(step: Step, result: sys::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of(step, &error))
 }
 
-fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
+fn prepare(setup: &Setup<'_>, network: Option<session::Network>) -> Result<Built, Failure> {
     setup.trace(Step::Fork);
     at(Step::Fork, process::die_with_parent())?;
     if process::parent() != Some(setup.supervisor) {
@@ -66,8 +67,15 @@ fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
     }
     // Signals of the terminal are the supervisor's to handle.
     at(Step::Fork, signal::block_all())?;
+    let network = match network {
+        Some(network) => {
+            setup.trace(Step::EnterNetwork);
+            network::enter(setup, network)?
+        }
+        None => setup.plan.network == Network::Host,
+    };
     setup.trace(Step::Unshare);
-    at(Step::Unshare, process::unshare(namespaces(setup.plan)))?;
+    at(Step::Unshare, process::unshare(namespaces(network)))?;
     setup.trace(Step::MapUsers);
     map_users(setup)?;
     setup.trace(Step::PrivatePropagation);
@@ -79,19 +87,17 @@ fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
         init::limit_namespaces(setup.plan)?;
     }
     let built = mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
-    if setup.plan.network == Network::None {
+    if !network {
         setup.trace(Step::Loopback);
         at(Step::Loopback, socket::loopback_up())?;
     }
     Ok(built)
 }
 
-fn namespaces(plan: &Plan) -> UnshareFlags {
+/// What is unshared; a new network namespace too, unless there is one already.
+fn namespaces(network: bool) -> UnshareFlags {
     let always = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    match plan.network {
-        Network::None => always | UnshareFlags::NEWNET,
-        Network::Host => always,
-    }
+    if network { always } else { always | UnshareFlags::NEWNET }
 }
 
 /// One user: written by ourselves. All users: only the parent namespace may write that.
@@ -108,7 +114,7 @@ fn map_users(setup: &Setup<'_>) -> Result<(), Failure> {
     }
 }
 
-fn map_one(uid: u32, gid: u32) -> Result<(), Failure> {
+pub(super) fn map_one(uid: u32, gid: u32) -> Result<(), Failure> {
     // setgroups must be given up before an ordinary user may map its group (user_namespaces(7)).
     write_map("/proc/self/setgroups", "deny")?;
     write_map("/proc/self/uid_map", &format!("{uid} {uid} 1\n"))?;

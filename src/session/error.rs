@@ -56,6 +56,16 @@ pub enum Error {
     BadPrivate(PathBuf),
     #[error("private directory {path:?} needs a name of {len} bytes in the state directory, at most 255 are possible")]
     LongPrivate { path: PathBuf, len: usize },
+    #[error("copy {path:?}")]
+    Copy { path: PathBuf, source: std::io::Error },
+    #[error("copy {0:?}: a directory is in its place")]
+    InPlace(PathBuf),
+    #[error("copy to or from {path:?}: {link:?} is a symbolic link, which a session could have made")]
+    ThroughLink { path: PathBuf, link: PathBuf },
+    #[error("copy {0:?}: it lies too deep")]
+    Deep(PathBuf),
+    #[error("{0:?} names nothing that can be copied")]
+    NoName(PathBuf),
     #[error("a job named {name:?} is running already: {id}")]
     JobName { name: String, id: String },
     #[error("there is no job {0:?}")]
@@ -97,6 +107,7 @@ impl Error {
             Self::Odd { path, .. } => format!("remove {}", path.display()),
             Self::InUse { .. } => "wait for these runs, or end the session with --kill".into(),
             Self::JobName { id, .. } | Self::JobRuns(id) => format!("end it first: stockade job kill {id}"),
+            Self::ThroughLink { .. } => "name the place where it leads".into(),
             Self::NoJob(_) => "stockade job list names them".into(),
             Self::ManyJobs { .. } => "say which one with --session".into(),
             Self::NotPrivate { has, .. } if !has.is_empty() => "name a path below one of these".into(),

@@ -331,7 +331,7 @@ impl FoundJob {
         let mut pause = Duration::from_millis(1);
         while self.refresh() == &JobState::Running && timeout.is_none_or(|timeout| begin.elapsed() < timeout) {
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(50));
+            pause = (pause * 2).min(Duration::from_millis(20));
         }
         &self.state
     }

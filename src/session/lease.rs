@@ -113,9 +113,14 @@ impl Lease {
         }
     }
 
+    /// The session that holds the private directories: this one, or the first of its parents.
+    pub(super) fn root(&self) -> &Lease {
+        iter::successors(Some(self), |lease| lease.parent()).last().unwrap_or(self)
+    }
+
     /// The directory of the session that holds the private directories, the place in it, and the path on the host.
     fn private_place(&self, path: &Path) -> Result<(BorrowedFd<'_>, PathBuf, PathBuf)> {
-        let root = iter::successors(Some(self), |lease| lease.parent()).last().unwrap_or(self);
+        let root = self.root();
         let place = Path::new("private").join(escape::name(path)?);
         let host = root.path().join(&place);
         Ok((root.dir(), place, host))

@@ -1,8 +1,9 @@
 //! What a job prints, within a limit: the first and the last parts stay.
 //!
-//! The log is a directory of segments, each named by the place of its first byte in the whole output. When all of them are
-//! full, the oldest after the first half is removed. So whatever is there is whole, a reader sees by the names what was
-//! cut, and a supervisor that is killed leaves nothing to repair.
+//! The log is a directory of segments, each named by the place of its first byte in the whole output, and a file that says
+//! how far the output has come. When all segments are full, the oldest after the first half is renamed and written anew:
+//! its pages are in memory and on disk already, which is what makes a flood of output cheap. A supervisor that is killed
+//! leaves nothing to repair.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,12 +12,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::{Error, Result, state};
-use crate::sys::{self, Errno, fs, pipe};
-use fs::OFlags;
+use crate::sys::{self, Errno, attr, fs, pipe};
+use fs::{OFlags, RenameFlags, Stat};
 
 const LOG: &str = "log";
+const POSITION: &str = "position";
 /// Half of these stay from the beginning, the others move on with the end.
 const SEGMENTS: u64 = 8;
+/// Bytes for directories and the rest, a segment.
+const OTHER: u64 = 1 << 10;
 /// The least that a log can be limited to.
 const LEAST: u64 = 64 << 10;
 
@@ -27,7 +31,9 @@ pub struct LogWriter {
     /// Bytes in one segment.
     size: u64,
     /// The segment that is being written, and where it begins.
-    current: Option<(File, u64)>,
+    current: Option<(OwnedFd, u64)>,
+    /// The file that says how many bytes there are.
+    position: OwnedFd,
     /// The begins of all segments after the first half.
     moving: Vec<u64>,
     /// Bytes that were read in all.
@@ -39,7 +45,8 @@ impl LogWriter {
         let call = |error| Error::call("make the log of", path, error);
         state::mkdir(job, Path::new(LOG)).map_err(call)?;
         let dir = fs::open_beneath(job, Path::new(LOG), OFlags::RDONLY | OFlags::DIRECTORY).map_err(call)?;
-        Ok(Self { dir, size: limit.max(LEAST) / SEGMENTS, current: None, moving: Vec::new(), total: 0 })
+        let position = fs::create_at(&dir, Path::new(POSITION), 0o600).map_err(call)?;
+        Ok(Self { dir, size: limit.max(LEAST) / SEGMENTS - OTHER, current: None, position, moving: Vec::new(), total: 0 })
     }
 
     /// Write everything that comes out of a pipe, to its end. A full disk costs output, not the job.
@@ -50,11 +57,7 @@ impl LogWriter {
                 Ok(moved) => self.total += moved,
                 Err(_) => match discard(from) {
                     0 => return,
-                    lost => {
-                        self.total += lost;
-                        // What comes next begins a new segment: the gap shows.
-                        self.current = None;
-                    }
+                    lost => self.skip(lost),
                 },
             }
         }
@@ -63,8 +66,12 @@ impl LogWriter {
     fn step(&mut self, from: &OwnedFd) -> sys::Result<u64> {
         let room = self.room()?;
         let Some((file, _)) = &self.current else { return Ok(0) };
-        let moved = pipe::splice(from, file, usize::try_from(room).unwrap_or(usize::MAX))?;
-        Ok(moved as u64)
+        let moved = pipe::splice(from, file, usize::try_from(room).unwrap_or(usize::MAX))? as u64;
+        if moved > 0 {
+            // After the bytes themselves: what a reader is told of is there.
+            attr::write_at(&self.position, 0, &(self.total + moved).to_le_bytes())?;
+        }
+        Ok(moved)
     }
 
     /// How much may still go into the current segment, which is a new one if it has to be.
@@ -76,24 +83,32 @@ impl LogWriter {
             }
         }
         self.current = None;
-        self.make_room()?;
-        let file = fs::create_at(&self.dir, &name(self.total), 0o600)?;
-        self.current = Some((file.into(), self.total));
+        let file = self.next_file()?;
+        self.current = Some((file, self.total));
         if self.total >= self.size * (SEGMENTS / 2) {
             self.moving.push(self.total);
         }
         Ok(self.size)
     }
 
-    fn make_room(&mut self) -> sys::Result<()> {
-        while self.moving.len() as u64 >= SEGMENTS / 2 {
-            let oldest = self.moving.remove(0);
-            match fs::unlink_at(&self.dir, &name(oldest)) {
-                Err(error) if !error.is(Errno::NOENT) => return Err(error),
-                _ => {}
-            }
+    /// A file for the next segment: the oldest of those that move on, or a new one.
+    fn next_file(&mut self) -> sys::Result<OwnedFd> {
+        let new = name(self.total);
+        if (self.moving.len() as u64) < SEGMENTS / 2 {
+            return fs::create_at(&self.dir, &new, 0o600);
         }
-        Ok(())
+        let oldest = name(self.moving.remove(0));
+        fs::rename_at(&self.dir, &oldest, &self.dir, &new, RenameFlags::empty())?;
+        fs::open_beneath(&self.dir, &new, OFlags::RDWR)
+    }
+
+    /// Something of the output is lost: what comes next begins a new segment, so that the gap shows.
+    fn skip(&mut self, lost: u64) {
+        if let Some((file, begin)) = self.current.take() {
+            // It may have been longer in an earlier life.
+            let _ = attr::truncate(&file, self.total - begin);
+        }
+        self.total += lost;
     }
 }
 
@@ -126,27 +141,52 @@ impl LogReader {
             Err(error) if error.is(Errno::NOENT) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        for (start, name) in segments(&dir)? {
-            // Removed since: the next one shows the gap.
-            let Ok(file) = fs::open_beneath(&dir, &name, OFlags::RDONLY | OFlags::NONBLOCK) else { continue };
-            self.copy_segment(&mut file.into(), start, to)?;
+        let total = total(&dir)?;
+        let segments = segments(&dir)?;
+        let last = segments.last_key_value().map(|(start, _)| *start);
+        for (start, name) in segments {
+            let limit = if Some(start) == last { total } else { u64::MAX };
+            self.copy_segment(&dir, &name, (start, limit), to)?;
         }
         Ok(self.position > begin)
     }
 
-    fn copy_segment(&mut self, file: &mut File, start: u64, to: &mut dyn Write) -> io::Result<()> {
-        let end = start + file.metadata()?.len();
-        if end <= self.position {
-            return Ok(());
+    /// Copy what is new of a segment. One that has become another meanwhile is left: the next one shows the gap.
+    fn copy_segment(
+        &mut self,
+        dir: &OwnedFd,
+        name: &Path,
+        (start, limit): (u64, u64),
+        to: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Ok(file) = fs::open_beneath(dir, name, OFlags::RDONLY | OFlags::NONBLOCK) else { return Ok(()) };
+        let Stat { file: id, size, .. } = fs::fstat(&file)?;
+        let mut file = File::from(file);
+        let end = (start + size).min(limit);
+        let mut buffer = vec![0; 65_536];
+        while self.position < end {
+            let from = self.position.max(start);
+            let wanted = usize::try_from(end - from).map_or(buffer.len(), |left| left.min(buffer.len()));
+            file.seek(SeekFrom::Start(from - start))?;
+            let count = file.read(&mut buffer[..wanted])?;
+            let same = fs::lstat_at(dir, name).is_ok_and(|now| now.file == id);
+            if count == 0 || !same {
+                return Ok(());
+            }
+            if from > self.position {
+                writeln!(to, "\n[stockade: {} bytes cut here]", from - self.position)?;
+            }
+            to.write_all(&buffer[..count])?;
+            self.position = from + count as u64;
         }
-        if start > self.position {
-            writeln!(to, "\n[stockade: {} bytes cut here]", start - self.position)?;
-            self.position = start;
-        }
-        file.seek(SeekFrom::Start(self.position - start))?;
-        self.position += io::copy(file, to)?;
         Ok(())
     }
+}
+
+/// How many bytes there are in all.
+fn total(dir: &OwnedFd) -> sys::Result<u64> {
+    let bytes = attr::read(dir, Path::new(POSITION), 8)?;
+    Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
 }
 
 fn segments(dir: &OwnedFd) -> sys::Result<BTreeMap<u64, PathBuf>> {
@@ -196,7 +236,9 @@ mod tests {
         assert!(size <= LEAST, "{size}");
         let text = String::from_utf8(read).unwrap();
         assert!(text.starts_with("000000000\n") && text.ends_with("000099999\n"));
-        let cut: u64 = text.split("[stockade: ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-        assert_eq!(cut + size, 1_000_000);
+        let cut: usize = text.split("[stockade: ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        let mark = format!("\n[stockade: {cut} bytes cut here]\n");
+        assert_eq!(text.matches(&mark).count(), 1);
+        assert_eq!(cut + text.len() - mark.len(), 1_000_000);
     }
 }

@@ -8,6 +8,7 @@
 //!                                /private/<name>/  what appears at /tmp, /var/tmp, … (see `escape`)
 //!                                /runs/<run>.json  what a run says of itself, locked exclusively while it lives
 //!                                /runs/<run>/      what it has on disk, if it has
+//!                                /network         who is in the network namespace of its runs
 //!                                /jobs/<job>/     a background job (see `job`)
 //!                  /kept/                          overlays kept on request
 //!                  /trash/<random>                 moved here under the exclusive lock, then deleted
@@ -22,6 +23,7 @@
 //! do not judge one another's sessions. Where there is neither it is `host-` and the host's name.
 #![forbid(unsafe_code)]
 
+mod copy;
 mod end;
 mod error;
 mod escape;
@@ -30,6 +32,7 @@ mod job;
 mod lease;
 mod log;
 mod reap;
+mod network;
 mod record;
 mod run;
 mod state;
@@ -45,6 +48,7 @@ pub use job::{FoundJob, Job, JobEnd, JobRecord, JobState, new_job_id};
 pub use lease::Lease;
 pub use log::{LogReader, LogWriter};
 pub use reap::{Reap, Reaped, Scope, Why};
+pub use network::Network;
 pub use record::{Owner, Record, RecordState};
 pub use run::{Holder, RunRecord};
 pub use state::locate;

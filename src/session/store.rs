@@ -383,6 +383,14 @@ impl Store {
     /// # Errors
     /// [`Error::NoSession`], [`Error::NotPrivate`], [`Error::BadPrivate`] for a relative path or one with `..`.
     pub fn path_of(&self, id: &Id, inside: &Path) -> Result<PathBuf> {
+        let (private, rest) = self.private_at(id, inside)?;
+        let host = self.path.join(private);
+        // Joining an empty path would add a slash.
+        Ok(if rest.as_os_str().is_empty() { host } else { host.join(rest) })
+    }
+
+    /// The private directory that `inside` lies in (below this machine's directory), and the rest of the path.
+    pub(super) fn private_at(&self, id: &Id, inside: &Path) -> Result<(PathBuf, PathBuf)> {
         let components: PathBuf = Path::new("/").join(escape::normal(inside)?.iter().collect::<PathBuf>());
         let root = self.root_of(id)?;
         let Some(dir) = self.open_dir(&root)? else { return Err(Error::NoSession(root)) };
@@ -392,9 +400,7 @@ impl Store {
             return Err(Error::NotPrivate { id: id.clone(), path: inside.into(), has });
         };
         let rest = components.strip_prefix(best).unwrap_or(Path::new(""));
-        let host = self.session_path(&root).join("private").join(escape::name(best)?);
-        // Joining an empty path would add a slash.
-        Ok(if rest.as_os_str().is_empty() { host } else { host.join(rest) })
+        Ok((place(&root).join("private").join(escape::name(best)?), rest.to_owned()))
     }
 
     /// The session that holds the private directories of `id`: itself, or the first of its parents.
