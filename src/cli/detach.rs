@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::options::Asked;
 use super::report::Report;
-use super::run::{reap, words};
+use super::run::{clean_up, words};
 use super::{Done, output};
 use crate::launch::{self, Detached, Failure, Status, Step, Supervisor};
 use crate::plan::Plan;
@@ -44,7 +44,7 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
     request.session = Some(session.as_str().to_owned());
     // A job has no terminal.
     let facts = plan::Facts { terminal: None, ..probe::facts(&policy)? };
-    let plan = plan::build(&policy, &facts, request)?;
+    let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
     let lease = store.session(&session, &want)?;
     let job = lease.new_job(&id, args.name.as_deref())?;
@@ -113,13 +113,13 @@ impl Ours {
             }
         };
         let (output, told) = supervisor.release()?;
-        let writer = std::thread::spawn(move || log.pump(&output));
-        let reaper = reap(store, idle);
         let Self { plan, lease, job, report, .. } = self;
         let at_start = Start { job: job.try_clone()?, argv, cwd, told: told.try_clone()? };
-        let ended = running.on_start(Box::new(move |command| at_start.tell(command))).wait();
-        // Threads of ours do not panic.
-        let _ = (writer.join(), reaper.join());
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| log.pump(&output));
+            scope.spawn(|| clean_up(&store, &lease, idle));
+            running.on_start(Box::new(move |command| at_start.tell(command))).wait()
+        });
         match &ended {
             Ok(ended) => {
                 // Who has seen the status finds the rest.

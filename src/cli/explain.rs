@@ -17,7 +17,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Done {
     let Asked { policy, request, .. } = args.options.resolve()?;
     let facts = probe::facts(&policy)?;
-    let plan = plan::build(&policy, &facts, request)?;
+    let plan = plan::build(&policy, facts, request)?;
     if args.json {
         output::line(plan.to_json())?;
     } else {

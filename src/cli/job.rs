@@ -117,7 +117,7 @@ fn list(store: &Store, session: Option<&Id>, json: bool) -> Done {
 pub(super) fn line(job: &FoundJob) -> String {
     let FoundJob { id, session, state, record, .. } = job;
     let name = record.name.as_deref().unwrap_or("-");
-    let age = ago(std::time::UNIX_EPOCH + Duration::from_secs(record.created));
+    let age = ago(job.created());
     format!("{id}\t{name}\t{session}\t{state}\t{age}\t{}", record.argv.join(" "))
 }
 
@@ -141,7 +141,7 @@ pub(super) fn to_json(job: &FoundJob) -> Value {
         "failure": why,
         "command": job.record.argv,
         "cwd": job.record.cwd,
-        "created": job.record.created,
+        "created": seconds(job.created()),
         "ended": ended,
         "supervisor": job.record.supervisor.pid,
         "pid": job.record.command.as_ref().map(|owner| owner.pid),

@@ -270,7 +270,8 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
-    Ok(Context { home, cwd, project, state, env })
+    let linked = probe::linked(&project);
+    Ok(Context { home, cwd, project, linked, state, env })
 }
 
 /// What a working directory that was deleted was called; the kernel adds " (deleted)".

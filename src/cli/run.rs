@@ -1,13 +1,12 @@
 //! `stockade run`
 
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::options::{Asked, Options};
 use super::{Done, detach, output, report};
 use crate::launch::{self, Trace};
 use crate::plan::Plan;
-use crate::session::{Reap, Scope, Store};
+use crate::session::{Lease, Reap, Scope, Store};
 use crate::{plan, probe};
 
 /// Run a command in a sandbox.
@@ -36,7 +35,7 @@ pub(super) fn run(args: Args) -> Done {
     }
     let Asked { policy, request, session, want } = asked;
     let facts = probe::facts(&policy)?;
-    let plan = plan::build(&policy, &facts, request)?;
+    let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
     let lease = match &session {
         Some(id) => store.session(id, &want)?,
@@ -44,11 +43,10 @@ pub(super) fn run(args: Args) -> Done {
     };
     let record = lease.run_record(&words(&plan).join(" "))?;
     let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
-        let reaper = reap(store, policy.session.idle);
-        let ended = running.wait();
-        // A thread of ours does not panic; what it has not removed, the next run removes.
-        let _ = reaper.join();
-        ended
+        std::thread::scope(|scope| {
+            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+            running.wait()
+        })
     });
     drop(record);
     for left in lease.end()? {
@@ -65,16 +63,15 @@ pub(super) fn words(plan: &Plan) -> Vec<String> {
 }
 
 /// Clean up after runs that could not, while the command runs.
-pub(super) fn reap(store: Store, idle: Duration) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
-        // What cannot be removed is not this run's business; `gc` reports it.
-        let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
-    })
+pub(super) fn clean_up(store: &Store, lease: &Lease, idle: Duration) {
+    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+    // What cannot be removed is not this run's business; it stays for the next.
+    let _ = lease.sweep();
+    let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
 }
 
 /// What a run spends on what others left; the next one goes on from there.
-const REAP_AT_MOST: Duration = Duration::from_millis(200);
+const REAP_AT_MOST: Duration = Duration::from_secs(1);
 
 fn tracer() -> Trace {
     Box::new(|step, time| output::trace(format_args!("{:>9.3} ms  {step}", time.as_secs_f64() * 1e3)))

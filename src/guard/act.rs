@@ -37,7 +37,8 @@ impl Act {
     pub(super) fn change(&self) -> Change {
         match self {
             Self::Mkdir { .. } => Change::MakeDirectory,
-            Self::Mknod { .. } | Self::Symlink { .. } | Self::Bind { .. } => Change::Make,
+            Self::Symlink { .. } => Change::MakeSymlink,
+            Self::Mknod { .. } | Self::Bind { .. } => Change::Make,
             Self::Unlink { directory: true } => Change::RemoveDirectory,
             Self::Unlink { directory: false } => Change::Remove,
             Self::Truncate { .. } => Change::Content,
@@ -48,7 +49,7 @@ impl Act {
     /// For a report.
     pub(super) fn verb(&self) -> &'static str {
         match self.change() {
-            Change::MakeDirectory | Change::Make => "create",
+            Change::MakeDirectory | Change::Make | Change::MakeSymlink => "create",
             Change::RemoveDirectory | Change::Remove => "remove",
             Change::Content => "write",
             _ => "change",
@@ -64,7 +65,7 @@ impl Act {
     pub(super) fn is_idle(&self, exists: bool) -> bool {
         match self {
             Self::Access { .. } => true,
-            _ if matches!(self.change(), Change::MakeDirectory | Change::Make) => exists,
+            _ if matches!(self.change(), Change::MakeDirectory | Change::Make | Change::MakeSymlink) => exists,
             _ => !exists,
         }
     }

@@ -2,6 +2,15 @@
 //!
 //! The kernel already says no to every write there, so the broker never has to deny: it fails to grant. What it looked at
 //! may change before the kernel looks again; that can turn a yes into a no, never a no into a yes.
+//!
+//! What a caller can tell from a writable mount:
+//! - a signal whose handler was installed without `SA_RESTART` can interrupt any of these calls (`EINTR`) as long as the
+//!   broker has not received it; nothing is done then, and nothing is ever done twice;
+//! - `rename` of `.` or `..` across a mount is `EXDEV` before it is `EBUSY`;
+//! - a file made with `O_TMPFILE` in a free directory cannot be linked into a guarded one (`EXDEV`);
+//! - `openat2` with `RESOLVE_*` flags follows no link in its last step;
+//! - attributes that are set by `ioctl` on a descriptor (`chattr`) stay read-only, `file_setattr` works;
+//! - a file is made, or truncated, before the caller's limit on descriptors is looked at.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};

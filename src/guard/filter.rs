@@ -73,6 +73,15 @@ const fn ioctl(arch: Arch) -> u32 {
 /// `io_uring_setup`, `io_uring_enter`, `io_uring_register`: a ring opens and renames without a call a filter could see.
 const IO_URING: [u32; 3] = [425, 426, 427];
 
+/// `add_key`, `request_key`, `keyctl`: the session keyring is inherited over every namespace, so sessions would see the
+/// caller's keys (Kerberos tickets, say) and one another's.
+const fn keys(arch: Arch) -> [u32; 3] {
+    match arch {
+        Arch::X86_64 => [248, 249, 250],
+        Arch::Aarch64 => [217, 218, 219],
+    }
+}
+
 /// An inner sandbox that trusted it would be bypassed by the broker, which acts from outside of it.
 const LANDLOCK_CREATE_RULESET: u32 = 444;
 
@@ -87,7 +96,7 @@ pub fn program(spec: &FilterSpec) -> Vec<Instruction> {
             program.extend(block(number, &body));
         }
     }
-    for number in IO_URING {
+    for number in IO_URING.into_iter().chain(keys(spec.arch)) {
         program.extend(block(number, &[ret(ENOSYS)]));
     }
     if spec.guarded {

@@ -145,8 +145,9 @@ impl Task {
 
     fn locate_at(&self, resolver: &Resolver, dir: i32, path: u64, last: Last) -> Step<Spot> {
         let empty_path = self.flags() & at::EMPTY_PATH != 0 && self.call.op != Op::Rename;
-        // utimensat takes a descriptor alone; the newer calls take no path for an empty one.
-        let text = if path == 0 && (empty_path || self.call.op == Op::Utimens) { Vec::new() } else { self.text(path)? };
+        // These two take a descriptor alone; the newer calls take no path for an empty one.
+        let alone = empty_path || matches!(self.call.op, Op::Utimens | Op::Utimes);
+        let text = if path == 0 && alone { Vec::new() } else { self.text(path)? };
         match (text.is_empty(), dir) {
             (true, _) if !empty_path && path != 0 => Err(Reply::Continue),
             (true, AT_FDCWD) if empty_path => Spot::of_file(self.caller.cwd().or_continue()?),

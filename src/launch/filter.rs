@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::message::{self, Order, Report};
+use super::message::{self, Order, Received, Report};
 use super::setup::Setup;
 use super::{Failure, Step};
 use crate::guard::calls::Arch;
@@ -18,7 +18,9 @@ fn at<T>(result: sys::Result<T>) -> Result<T, Failure> {
 /// Install the filter. Pid 1 makes no notified call from then on: the supervisor could wait for it at that moment.
 pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     let guarded = !setup.plan.guarded.is_empty();
-    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: setup.plan.strict });
+    // openat2 has its mode in memory, where it could become set-user-ID after it was looked at: always refused (ENOSYS), as
+    // by a kernel that is too old for it; programs fall back to openat.
+    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: true });
     if !guarded {
         return at(seccomp::install(&program));
     }
@@ -31,7 +33,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     at(message::send(&setup.control, &Report::Guarded { mounts }, &[listener.as_fd()]))?;
     drop(listener);
     match at(message::receive::<Order>(&setup.control))? {
-        Some((Order::Go, _)) => Ok(()),
+        Some(Received { message: Order::Go, .. }) => Ok(()),
         _ => Err(Failure::because(Step::InstallFilter, "the supervisor is gone")),
     }
 }

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::message::{self, Order, Report};
+use super::message::{self, Order, Received, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
 use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
-use crate::sys::{self, Errno, fs, signal, socket};
+use crate::sys::{self, Errno, fs, signal, socket, terminal};
 
 /// The whole life of pid 1. Never returns.
 pub(super) fn run(setup: &Setup<'_>, parent: &OwnedFd) -> ! {
@@ -160,10 +160,9 @@ fn start<'a>(setup: &'a Setup<'_>, files: Files) -> Result<Run<'a>, Failure> {
         Forked::Parent(pid) => pid,
     };
     drop(report);
-    let pidfd = at(Step::ForkCommand, process::pidfd(command))?;
     check_exec(File::from(failed), setup.plan)?;
     setup.trace(Step::Supervise);
-    at(Step::ForkCommand, message::send(&setup.control, &Report::Started, &[pidfd.as_fd()]))?;
+    at(Step::ForkCommand, message::send(&setup.control, &Report::Started, &[]))?;
     Ok(Run { control: &setup.control, command, signals, files })
 }
 
@@ -199,6 +198,11 @@ fn execute(setup: &Setup<'_>, files: &Files, report: OwnedFd) -> ! {
 
 fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
     process::lead_group()?;
+    message::send(&setup.control, &Report::Command, &[])?;
+    if setup.foreground {
+        // All signals are still blocked, else SIGTTOU would stop us. Where it fails, the supervisor gives it on demand.
+        let _ = terminal::set_foreground(socket::standard(0), process::own_pid());
+    }
     for (number, file) in (0..).zip(files) {
         if let Some(file) = file {
             process::duplicate_to(file, number)?;
@@ -298,7 +302,7 @@ impl Run<'_> {
 
     fn obey(&self) {
         match message::receive::<Order>(self.control) {
-            Ok(Some((Order::Signal { signal, group }, _))) => self.signal(signal, group),
+            Ok(Some(Received { message: Order::Signal { signal, group }, .. })) => self.signal(signal, group),
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => process::exit_now(super::STATUS_FAILED.into()),
         }

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, Status, Step};
+use crate::sys::process::Pid;
 use crate::sys::{self, socket};
 
 /// From the sandbox's side to the supervisor.
@@ -19,7 +20,9 @@ pub(super) enum Report {
     Guarded { mounts: Vec<u64> },
     /// Standard input could not be opened inside: feed its pipe.
     NeedInput,
-    /// The command runs; its pidfd comes along.
+    /// Sent by the command's own process before it becomes the command: the kernel tells its number.
+    Command,
+    /// The command runs.
     Started,
     /// The command was stopped by this signal.
     Stopped(i32),
@@ -47,7 +50,15 @@ pub(super) fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[Borrowed
     socket::send(socket, &bytes, fds)
 }
 
+/// A message with what came along.
+pub(super) struct Received<T> {
+    pub(super) message: T,
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) sender: Option<Pid>,
+}
+
 /// Receive one message; `None` when the other side is gone or makes no sense.
-pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> sys::Result<Option<(T, Vec<OwnedFd>)>> {
-    Ok(socket::receive(socket)?.and_then(|(bytes, fds)| Some((serde_json::from_slice(&bytes).ok()?, fds))))
+pub(super) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> sys::Result<Option<Received<T>>> {
+    let Some(socket::Received { bytes, fds, sender }) = socket::receive(socket)? else { return Ok(None) };
+    Ok(serde_json::from_slice(&bytes).ok().map(|message| Received { message, fds, sender }))
 }

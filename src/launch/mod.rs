@@ -65,6 +65,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
     let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
     let supervisor = process::own_pid();
+    let foreground = supervise::owns_terminal();
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
@@ -79,6 +80,7 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
                 mask,
                 leases,
                 trace: traced,
+                foreground,
             };
             setup::run(&setup, network)
         }

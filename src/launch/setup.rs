@@ -5,8 +5,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use super::message::{self, Order, Received, Report};
 use super::mirror::Mirror;
-use super::message::{self, Order, Report};
 use super::mounts::{self, Built, PrivateDir};
 use super::stdio::Stdio;
 use super::{Failure, network, STATUS_FAILED, Step, init, watch};
@@ -31,6 +31,8 @@ pub(super) struct Setup<'a> {
     /// Held open here for as long as a process of the run lives, and closed in pid 1.
     pub(super) leases: Vec<BorrowedFd<'a>>,
     pub(super) trace: bool,
+    /// The command takes the terminal's foreground before it starts.
+    pub(super) foreground: bool,
 }
 
 /// The whole life of the process. Never returns.
@@ -107,7 +109,7 @@ fn map_users(setup: &Setup<'_>) -> Result<(), Failure> {
         Identity::Same { .. } => {
             at(Step::MapUsers, message::send(&setup.control, &Report::MapUsers, &[]))?;
             match at(Step::MapUsers, message::receive::<Order>(&setup.control))? {
-                Some((Order::Mapped, _)) => Ok(()),
+                Some(Received { message: Order::Mapped, .. }) => Ok(()),
                 _ => Err(Failure::because(Step::MapUsers, "the supervisor is gone")),
             }
         }

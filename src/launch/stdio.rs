@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use super::{Failure, Step};
@@ -52,50 +54,73 @@ impl Stdio {
     /// Close the sandbox's ends and start to copy what goes through pipes from the beginning; input that may yet be opened
     /// inside waits for [`Pumps::start_input`].
     pub(super) fn into_pumps(self) -> io::Result<Pumps> {
-        let waits = matches!(self.sources[0], Source::Reopen { .. });
-        let [input, output, error] = self.pumps;
-        let mut pumps = Pumps { input, running: Vec::new() };
+        let [to, output, error] = self.pumps;
+        let [input, ..] = self.sources;
+        let waits = matches!(input, Source::Reopen { .. });
+        let (Source::Reopen { otherwise: end, .. } | Source::Pipe(end)) = input else {
+            return Pumps::default().draining(output, error);
+        };
+        let feed = to.map(|to| Feed { to: Some(to), end, start: fs::offset(standard(0)).ok(), fed: Arc::default() });
+        let mut pumps = Pumps { feed, ..Pumps::default() };
         if !waits {
             pumps.start_input();
         }
-        if let Some(from) = output {
-            pumps.drain(from, standard(1).try_clone_to_owned()?);
-        }
-        if let Some(from) = error {
-            pumps.drain(from, standard(2).try_clone_to_owned()?);
-        }
-        Ok(pumps)
+        pumps.draining(output, error)
     }
 }
 
 /// The copying threads of the supervisor.
+#[derive(Default)]
 pub(super) struct Pumps {
-    input: Option<OwnedFd>,
+    feed: Option<Feed>,
     running: Vec<JoinHandle<()>>,
+}
+
+/// What goes into the pipe that is the command's standard input.
+struct Feed {
+    /// Taken when the copying starts.
+    to: Option<OwnedFd>,
+    /// The other end, to see at last what was not read.
+    end: OwnedFd,
+    /// Where the file was; `None` for what has no offset.
+    start: Option<u64>,
+    /// How many bytes went in.
+    fed: Arc<AtomicU64>,
 }
 
 impl Pumps {
     /// Feed the pipe that is the command's standard input.
     pub(super) fn start_input(&mut self) {
-        let (Some(to), Ok(from)) = (self.input.take(), standard(0).try_clone_to_owned()) else { return };
+        let Some(feed) = &mut self.feed else { return };
+        let (Some(to), Ok(from)) = (feed.to.take(), standard(0).try_clone_to_owned()) else { return };
+        let counter = Arc::clone(&feed.fed);
         // Never joined: it may wait for ever for a command that does not read.
-        std::thread::spawn(move || copy(from, to));
+        std::thread::spawn(move || copy(from, to, &counter));
     }
 
-    fn drain(&mut self, from: OwnedFd, to: OwnedFd) {
-        self.running.push(std::thread::spawn(move || copy(from, to)));
+    fn draining(mut self, output: Option<OwnedFd>, error: Option<OwnedFd>) -> io::Result<Self> {
+        for (number, from) in [(1, output), (2, error)] {
+            let Some(from) = from else { continue };
+            let to = standard(number).try_clone_to_owned()?;
+            self.running.push(std::thread::spawn(move || copy(from, to, &AtomicU64::new(0))));
+        }
+        Ok(self)
     }
 
-    /// Wait until everything that was written has arrived. To be called when no process of the run is left.
+    /// Wait until everything that was written has arrived, and leave the input file where the command stopped reading. To be
+    /// called when no process of the run is left.
     pub(super) fn finish(self) {
         for pump in self.running {
             // A panic there cannot be; the copied part has arrived either way.
             let _ = pump.join();
         }
+        let Some(Feed { to: None, end, start: Some(start), fed }) = self.feed else { return };
+        let unread = socket::unread(&end).unwrap_or(0);
+        restore_offset(0, start + fed.load(Ordering::Acquire).saturating_sub(unread));
     }
 }
 
-fn copy(from: OwnedFd, to: OwnedFd) {
+fn copy(from: OwnedFd, to: OwnedFd, copied: &AtomicU64) {
     // Plain reads and writes: `splice` takes the file's offset before it waits, and would write over what others wrote.
     let (mut from, mut to) = (File::from(from), File::from(to));
     let mut buffer = vec![0; BUFFER];
@@ -104,12 +129,25 @@ fn copy(from: OwnedFd, to: OwnedFd) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // An error on either side closes both: the writer gets SIGPIPE, the reader the end, as without us.
             Ok(0) | Err(_) => return,
-            Ok(count) => match to.write_all(&buffer[..count]) {
-                Ok(()) => {}
-                Err(_) => return,
-            },
+            Ok(count) if write(&mut to, &buffer[..count], copied).is_err() => return,
+            Ok(_) => {}
         }
     }
+}
+
+fn write(to: &mut File, mut data: &[u8], copied: &AtomicU64) -> io::Result<()> {
+    while !data.is_empty() {
+        match to.write(data) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                copied.fetch_add(count as u64, Ordering::Release);
+                data = &data[count..];
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// As much as a pipe holds.

@@ -67,6 +67,14 @@ pub struct Ended {
     pub denials: Arc<Mutex<Denials>>,
 }
 
+/// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
+/// may want it as well, so there the command gets it when it asks.
+pub(super) fn owns_terminal() -> bool {
+    let standard = [0, 1, 2].map(socket::standard);
+    standard.iter().all(terminal::is_terminal)
+        && terminal::foreground(standard[0]).is_ok_and(|group| group == terminal::own_group())
+}
+
 /// A pidfd of the process that started us.
 pub(super) fn caller() -> Result<OwnedFd, Failure> {
     let gone =
@@ -89,6 +97,8 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
+    /// The user's stop was passed on, and no stop was reported yet.
+    stop_asked: bool,
     /// The command's process group as numbered here.
     command: Option<Pid>,
     begin: Instant,
@@ -131,6 +141,7 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
+            stop_asked: false,
             command: None,
             begin,
             trace,
@@ -224,13 +235,16 @@ impl Running {
     fn hear(&mut self) -> Result<Option<Outcome>, Failure> {
         let received =
             message::receive::<Report>(&self.control).map_err(|error| Failure::of(Step::Supervise, &error))?;
-        let Some((report, fds)) = received else { return Ok(Some(Outcome::Failed(lost()))) };
+        let Some(message::Received { message: report, fds, sender }) = received else {
+            return Ok(Some(Outcome::Failed(lost())));
+        };
         match report {
             Report::Step(step) => self.note(step),
             Report::MapUsers => self.map_users()?,
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
-            Report::Started => self.start(&fds),
+            Report::Command => self.command = sender,
+            Report::Started => self.start(),
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
@@ -245,8 +259,7 @@ impl Running {
         Ok(None)
     }
 
-    fn start(&mut self, fds: &[OwnedFd]) {
-        self.command = fds.first().and_then(process::pid_of);
+    fn start(&mut self) {
         if let Some(started) = self.started.take() {
             started(self.command.map(|pid| pid.as_raw_nonzero().get().cast_unsigned()));
         }
@@ -282,11 +295,16 @@ impl Running {
         let Some(signal) = Signal::from_named_raw(received.signal) else { return Ok(()) };
         match signal {
             Signal::CONT => {
+                self.stop_asked = false;
                 self.give_terminal();
                 self.signal(received.signal, true)
             }
+            Signal::TSTP => {
+                self.stop_asked = true;
+                self.signal(received.signal, true)
+            }
             // What a terminal sends goes to its whole foreground group, of which the command's group is to be a part.
-            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH => self.signal(received.signal, true),
+            Signal::INT | Signal::QUIT | Signal::WINCH => self.signal(received.signal, true),
             _ => self.signal(received.signal, received.by_kernel),
         }
     }
@@ -298,9 +316,12 @@ impl Running {
             return Ok(());
         }
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
-        if wants_terminal && self.give_terminal() {
+        // A command that waits for the terminal when the user's stop reaches it has that stop only pending, and continuing it
+        // would take it away (signal(7)): then this is the stop that was asked for.
+        if wants_terminal && !std::mem::take(&mut self.stop_asked) && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);
         }
+        self.stop_asked = false;
         self.take_terminal();
         let failed = |error| Failure::of(Step::Supervise, &error);
         process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;

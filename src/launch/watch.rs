@@ -4,9 +4,10 @@
 //! its directory goes). Nothing inside can cause either; when the host does, the name is masked again, and the mount taken
 //! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::mirror::Mirror;
 use super::message::{self, Report};
@@ -19,9 +20,12 @@ use crate::sys::process::{self, Pid, Signal};
 use crate::sys::watch::Watch;
 use crate::sys::{self, mount, socket};
 
-/// How often to look where the user's inotify instances or watches are used up: they are shared with every other program
-/// of the user, and no run may fail for that.
+/// How often to look without inotify: at the beginning, because to give an instance back takes the kernel 6 to 15 ms
+/// (`fsnotify` waits for a grace period), which most commands do not last; and where the user's instances or watches are
+/// used up: they are shared with every other program of the user, and no run may fail for that.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// From this age on a run is watched by inotify; a strict one is from the beginning.
+const SETTLED: Duration = Duration::from_millis(250);
 
 /// A directory that is mounted writable.
 pub(super) struct Free {
@@ -59,15 +63,17 @@ struct Watcher<'a> {
     mirrors: Vec<Mirror>,
     /// `None`: look from time to time instead.
     watch: Option<Watch>,
+    /// Still to be tried, at that time.
+    watch_from: Option<Instant>,
 }
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
         let Built { masks, free, mirrors } = built;
         let hidden = setup.plan.hidden.as_slice();
-        let idle = hidden.is_empty() && free.is_empty() && mirrors.is_empty();
-        let watch = if idle { None } else { Watch::new().ok() };
-        Self { hidden, strict: setup.plan.strict, masks, free, mirrors, watch }
+        let strict = setup.plan.strict;
+        let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
+        Self { hidden, strict, masks, free, mirrors, watch: None, watch_from: Some(Instant::now() + settled) }
     }
 
     fn is_needed(&self) -> bool {
@@ -77,7 +83,8 @@ impl<'a> Watcher<'a> {
     /// Watch what there is to watch now; what cannot be watched makes us look from time to time.
     fn renew(&mut self) {
         let Some(watch) = &self.watch else { return };
-        let names = self.hidden.iter().try_for_each(|path| watch_above(watch, path));
+        let dirs: BTreeSet<&Path> = self.hidden.iter().filter_map(|path| path.parent()).collect();
+        let names = dirs.into_iter().try_for_each(|dir| watch_names(watch, dir));
         let moves = self.free.iter().try_for_each(|free| match watch.moves_of(&free.path) {
             Err(error) if is_gone(&error) => Ok(()),
             watched => watched,
@@ -98,6 +105,10 @@ impl<'a> Watcher<'a> {
 
     /// Put everything right that the host may have changed. First it is made sure that later changes are told.
     fn look(&mut self) -> Result<(), Failure> {
+        if self.watch_from.is_some_and(|from| self.is_needed() && from <= Instant::now()) {
+            self.watch_from = None;
+            self.watch = Watch::new().ok();
+        }
         if let Some(watch) = &self.watch {
             watch.drain();
         }
@@ -149,9 +160,9 @@ impl Free {
     }
 }
 
-/// Watch the directory that a name lies in, or would lie in: the nearest one that exists.
-fn watch_above(watch: &Watch, path: &Path) -> sys::Result<()> {
-    for dir in path.ancestors().skip(1) {
+/// Watch the names in a directory, or where it is missing those in the nearest one that exists.
+fn watch_names(watch: &Watch, dir: &Path) -> sys::Result<()> {
+    for dir in dir.ancestors() {
         match watch.names_in(dir) {
             Err(error) if is_gone(&error) => {}
             watched => return watched,

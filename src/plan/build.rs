@@ -11,20 +11,20 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 ///
 /// # Errors
 /// Names the first rule that cannot be enforced on this host, and its origin.
-pub fn build(policy: &Policy, facts: &Facts, request: Request) -> Result<Plan, Error> {
-    check_links(facts)?;
+pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Error> {
+    check_links(policy, &facts)?;
     let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
-    let layout = mounts::layout(facts, &request, &environment.wanted, policy.context.job_dir().as_deref())?;
+    let layout = mounts::layout(&facts, &request, &environment.wanted, policy.context.job_dir().as_deref())?;
     environment.name_job_tmp(layout.job_tmp);
     let mut notes = layout.notes;
-    note_hard_links(policy, facts, &mut notes)?;
+    note_hard_links(policy, &facts, &mut notes)?;
     Ok(Plan {
-        identity: identity(facts),
+        identity: identity(&facts),
         root: layout.root,
         mounts: layout.ops,
         network: policy.network.value,
         environment: environment.variables,
-        names: Arc::new(facts.names.clone()),
+        names: Arc::new(facts.names),
         guarded: layout.guarded,
         hidden: layout.hidden,
         absent: layout.absent,
@@ -45,15 +45,17 @@ fn identity(facts: &Facts) -> Identity {
 }
 
 /// A writable or overlaid path must not follow a link that an earlier run could have planted.
-fn check_links(facts: &Facts) -> Result<(), Error> {
+fn check_links(policy: &Policy, facts: &Facts) -> Result<(), Error> {
     for (rule, place) in facts.names.all().iter().zip(&facts.places) {
         let Some(place) = place else { continue };
         if !matches!(rule.access, Access::Write | Access::Overlay) {
             continue;
         }
         for link in &place.links {
-            let judged = facts.names.judge(&link.at);
-            if judged.access == Access::Write {
+            // Where links lead is known to `facts.names` only. What a rule was written for is known to the policy only: a
+            // run that could write there could have put a link in its place, and this one would write where that leads.
+            let mut judged = [policy.rules.judge(&link.at), facts.names.judge(&link.at)].into_iter();
+            if let Some(judged) = judged.find(|judged| judged.access == Access::Write) {
                 let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
                 return Err(Error::of(rule, Problem::PlantedLink { link, writable }));
             }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::Request;
-use crate::policy::{Environment, Policy};
+use crate::policy::{Environment, GitMode, Policy};
 
 /// What the command gets, and what that asks of the file system.
 pub(super) struct Built {
@@ -37,6 +37,9 @@ pub(super) const MOVED_JOBS: &str = "/tmp/.job";
 pub(super) fn build(policy: &Policy, request: &Request, pwd_is_cwd: bool) -> Built {
     let mut env = inherited(&policy.context.env, &policy.environment);
     add_ours(&mut env, request);
+    if policy.git.value == GitMode::Guarded {
+        add_git_configuration(&mut env);
+    }
     if !pwd_is_cwd {
         env.insert("PWD".into(), request.cwd.clone().into());
     }
@@ -78,4 +81,27 @@ fn add_ours(env: &mut BTreeMap<OsString, OsString>, request: &Request) {
         Some(id) => env.insert("STOCKADE_SESSION".into(), id.into()),
         None => env.remove(OsStr::new("STOCKADE_SESSION")),
     };
+}
+
+/// Settings with which git's everyday commands need nothing that a guarded `.git` refuses.
+const GIT_CONFIGURATION: [(&str, &str); 2] = [
+    // By `git am`. The other way writes a todo list whose `exec` lines git outside would run.
+    ("rebase.backend", "apply"),
+    // A branch made from a remote one is not noted in `.git/config` as following it.
+    ("branch.autoSetupMerge", "false"),
+];
+
+/// Adds to the settings that the caller gives git by the environment (`git(1)`, `GIT_CONFIG_COUNT`).
+fn add_git_configuration(env: &mut BTreeMap<OsString, OsString>) {
+    let count = match env.get(OsStr::new("GIT_CONFIG_COUNT")).map(|count| count.to_str().map(str::parse::<usize>)) {
+        None => 0,
+        Some(Some(Ok(count))) => count,
+        // git will say what is wrong with it.
+        Some(_) => return,
+    };
+    for (index, (key, value)) in (count..).zip(GIT_CONFIGURATION) {
+        env.insert(format!("GIT_CONFIG_KEY_{index}").into(), key.into());
+        env.insert(format!("GIT_CONFIG_VALUE_{index}").into(), value.into());
+        env.insert("GIT_CONFIG_COUNT".into(), (index + 1).to_string().into());
+    }
 }

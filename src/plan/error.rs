@@ -52,6 +52,8 @@ pub enum Problem {
     Overlay,
     #[error("a stricter rule inside a writable place needs seccomp user notification, which is not available here")]
     NoNotification,
+    #[error("{} compares names without regard to case, so a rule cannot hold there by its name", .0.display())]
+    FoldsCase(PathBuf),
     #[error("nothing below /proc can be ruled, it is made anew for each run")]
     Proc,
     #[error("more hard links than one lead to this protected file")]

@@ -1,6 +1,6 @@
 //! What [`probe`](crate::probe) found on the host: types only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ pub struct Facts {
     pub anchors: BTreeMap<usize, Anchor>,
     /// The directories in each guarded directory.
     pub children: BTreeMap<PathBuf, Vec<Child>>,
+    /// Those of the guarded directories that compare names without regard to case.
+    pub folding: BTreeSet<PathBuf>,
     /// The device of the caller's terminal.
     pub terminal: Option<PathBuf>,
     /// The files that `/etc/ssh/ssh_config.d` holds.

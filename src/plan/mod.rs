@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod facts;
 mod mounts;
+mod regions;
 
 pub use build::build;
 pub use error::Error;

@@ -5,11 +5,13 @@
 
 mod absent;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
 use super::error::Problem;
+use super::regions::{Region, Regions, with_ancestors};
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
 
@@ -23,28 +25,6 @@ pub(super) struct Layout {
     /// The job's temporary directory, if it is private.
     pub(super) job_tmp: Option<PathBuf>,
     pub(super) notes: Vec<String>,
-}
-
-/// What a part of the tree is once the operations above are done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Region {
-    /// The host's tree, read-only.
-    Host,
-    /// The host's tree, writable or guarded.
-    Writable,
-    /// A directory of the session's own.
-    Private,
-    /// A tmpfs that holds only what is named.
-    Frame,
-    /// Nothing to be seen.
-    Hidden,
-}
-
-impl Region {
-    /// Is a mount point there ours to make?
-    fn is_ours(self) -> bool {
-        matches!(self, Self::Private | Self::Frame)
-    }
 }
 
 /// A rule with what its path is.
@@ -88,8 +68,9 @@ fn items(facts: &Facts) -> Result<Vec<Item<'_>>, Error> {
         };
         items.push(Item { path: &place.real, rule, index, kind });
     }
-    items.sort_by(|a, b| (a.path, a.rule.access.rank()).cmp(&(b.path, b.rule.access.rank())));
-    items.dedup_by(|later, first| later.path == first.path);
+    // By bytes: what lies above still comes first.
+    items.sort_by_key(|item| (item.path.as_os_str(), item.rule.access.rank()));
+    items.dedup_by(|later, first| later.path.as_os_str() == first.path.as_os_str());
     Ok(items)
 }
 
@@ -104,8 +85,8 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
 struct Builder<'a> {
     facts: &'a Facts,
     /// Hidden directories below which something stays visible.
-    frames: BTreeSet<&'a Path>,
-    regions: BTreeMap<PathBuf, Region>,
+    frames: HashSet<&'a OsStr>,
+    regions: Regions,
     ops: Vec<Op>,
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
@@ -122,7 +103,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
-        let regions = BTreeMap::from([("/".into(), Region::Host), ("/dev".into(), Region::Frame)]);
+        let regions = Regions::new([("/", Region::Host), ("/dev", Region::Frame)]);
         let frames = frames(items);
         Self {
             facts,
@@ -147,7 +128,7 @@ impl<'a> Builder<'a> {
 
     /// The region that things in the directory `path` lie in.
     fn within(&self, path: &Path) -> Region {
-        path.ancestors().find_map(|dir| self.regions.get(dir)).copied().unwrap_or(Region::Host)
+        self.regions.within(path)
     }
 
     fn place(&mut self, item: &Item<'a>) -> Result<(), Error> {
@@ -170,14 +151,14 @@ impl<'a> Builder<'a> {
             return;
         }
         let root = item.path == Path::new("/");
-        if self.frames.contains(item.path) || root {
+        if self.frames.contains(item.path.as_os_str()) || root {
             self.ops.push(Op::Frame { path: item.path.to_owned(), rule: item.index });
-            self.regions.insert(item.path.to_owned(), Region::Frame);
+            self.regions.insert(item.path, Region::Frame);
         } else {
             self.hidden.push(item.path.to_owned());
             let Some(kind) = item.kind else { return };
             self.ops.push(Op::Mask { path: item.path.to_owned(), kind, rule: item.index });
-            self.regions.insert(item.path.to_owned(), Region::Hidden);
+            self.regions.insert(item.path, Region::Hidden);
         }
     }
 
@@ -186,7 +167,7 @@ impl<'a> Builder<'a> {
             self.show(item.path, kind, View::Read, item.index);
         }
         if item.path != Path::new("/dev") {
-            self.regions.insert(item.path.to_owned(), Region::Host);
+            self.regions.insert(item.path, Region::Host);
         }
     }
 
@@ -201,7 +182,7 @@ impl<'a> Builder<'a> {
         if around != Region::Writable {
             self.open_up(item.path, kind, item.index, around)?;
         }
-        self.regions.insert(item.path.to_owned(), Region::Writable);
+        self.regions.insert(item.path, Region::Writable);
         Ok(())
     }
 
@@ -242,14 +223,18 @@ impl<'a> Builder<'a> {
     }
 
     fn check_guard(&self, path: &Path) -> Result<(), Error> {
-        if self.facts.can_guard {
+        let problem = if !self.facts.can_guard {
+            Problem::NoNotification
+        } else if self.facts.folding.contains(path) {
+            Problem::FoldsCase(path.to_owned())
+        } else {
             return Ok(());
-        }
+        };
         let stricter = self.facts.names.all().iter().find(|rule| {
             rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
-        Err(Error::of(rule, Problem::NoNotification))
+        Err(Error::of(rule, problem))
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
@@ -272,7 +257,7 @@ impl<'a> Builder<'a> {
             self.ops.push(Op::Stub { path: path.to_owned(), kind: Kind::Directory });
         }
         self.ops.push(Op::Private { path: path.to_owned(), rule });
-        self.regions.insert(path.to_owned(), Region::Private);
+        self.regions.insert(path, Region::Private);
     }
 
     fn show(&mut self, path: &Path, kind: Kind, view: View, rule: usize) {
@@ -283,12 +268,12 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self, cwd: &Path, wanted: &[PathBuf]) -> Result<Layout, Error> {
-        let root = if self.regions[Path::new("/")] == Region::Frame { Root::Empty } else { Root::Host };
+        let root = if self.regions.at(Path::new("/")) == Some(Region::Frame) { Root::Empty } else { Root::Host };
         self.system_directories(root);
         self.links();
         self.wanted(wanted);
         // Stable: at one place the mount point is made before anything is mounted there.
-        self.ops.sort_by(|a, b| a.path().cmp(b.path()));
+        self.ops.sort_by(|a, b| a.path().as_os_str().cmp(b.path().as_os_str()));
         self.check_cwd(cwd)?;
         Ok(Layout {
             root,
@@ -322,7 +307,7 @@ impl<'a> Builder<'a> {
     fn links(&mut self) {
         let mut seen = BTreeSet::new();
         for link in self.facts.places.iter().flatten().flat_map(|place| &place.links) {
-            if self.around(&link.at).is_ours() && !self.regions.contains_key(&link.at) && seen.insert(&link.at) {
+            if self.around(&link.at).is_ours() && self.regions.at(&link.at).is_none() && seen.insert(&link.at) {
                 self.ops.push(Op::Link { path: link.at.clone(), target: link.target.clone() });
             }
         }
@@ -331,19 +316,17 @@ impl<'a> Builder<'a> {
     /// Directories that inherited variables name: below a private directory they must be made.
     fn wanted(&mut self, wanted: &[PathBuf]) {
         for path in wanted {
-            if self.within(path) == Region::Private && !self.regions.contains_key(path) {
+            if self.within(path) == Region::Private && self.regions.at(path).is_none() {
                 self.ops.push(Op::Stub { path: path.clone(), kind: Kind::Directory });
             }
         }
     }
 
     fn check_cwd(&self, cwd: &Path) -> Result<(), Error> {
-        let below = |dir: &Path| self.regions.get(dir).copied();
-        let region = cwd.ancestors().find_map(below).unwrap_or(Region::Host);
         let made = || self.ops.iter().any(|op| matches!(op, Op::Stub { .. }) && op.path().starts_with(cwd));
-        let visible = match region {
+        let visible = match self.within(cwd) {
             Region::Host | Region::Writable => true,
-            Region::Private | Region::Frame => below(cwd).is_some() || made(),
+            Region::Private | Region::Frame => self.regions.at(cwd).is_some() || made(),
             Region::Hidden => false,
         };
         if visible { Ok(()) } else { Err(Error::HiddenCwd(cwd.to_owned())) }
@@ -351,9 +334,9 @@ impl<'a> Builder<'a> {
 }
 
 /// The hidden directories below which some rule still shows something.
-fn frames<'a>(items: &[Item<'a>]) -> BTreeSet<&'a Path> {
-    let hidden: BTreeSet<&Path> =
-        items.iter().filter(|item| item.rule.access == Access::Hide).map(|item| item.path).collect();
+fn frames<'a>(items: &[Item<'a>]) -> HashSet<&'a OsStr> {
+    let hidden: HashSet<&OsStr> =
+        items.iter().filter(|item| item.rule.access == Access::Hide).map(|item| item.path.as_os_str()).collect();
     let shown = |item: &&Item<'a>| {
         item.rule.access != Access::Hide && (item.kind.is_some() || item.rule.access == Access::Private)
     };
@@ -361,8 +344,7 @@ fn frames<'a>(items: &[Item<'a>]) -> BTreeSet<&'a Path> {
     items
         .iter()
         .filter(shown)
-        .flat_map(|item| item.path.ancestors().skip(1).filter(|dir| hidden.contains(dir)))
-        .filter_map(|dir| hidden.get(dir).copied())
+        .flat_map(|item| with_ancestors(item.path).skip(1).filter(|dir| hidden.contains(dir)))
         .collect()
 }
 

@@ -126,7 +126,7 @@ pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item 
     if is_writable_project(context) {
         rules.push(rule(&context.project, Access::Write, None));
         if choices.guarded {
-            rules.extend(project_rules(&context.project, choices.git));
+            rules.extend(project_rules(context, choices.git));
         }
     }
     rules.into_iter()
@@ -170,10 +170,15 @@ fn is_writable_project(context: &Context) -> bool {
     project.is_absolute() && project != Path::new("/") && !is_above_home && !is_state && !is_temporary
 }
 
-fn project_rules(project: &Path, git: GitMode) -> impl Iterator<Item = Rule> {
+fn project_rules(context: &Context, git: GitMode) -> impl Iterator<Item = Rule> {
+    let project = &context.project;
     let trusted = TRUSTED.iter().map(move |(name, reason)| rule(project.join(name), Access::Read, Some(reason)));
-    let git = (git == GitMode::Guarded).then(|| builtin_git::rules(&project.join(".git")));
-    trusted.chain(git.into_iter().flatten())
+    let git = match (git, &context.linked) {
+        (GitMode::Guarded, linked) => builtin_git::rules(project, linked.as_ref()),
+        (GitMode::Open, Some(linked)) => vec![rule(&linked.common, Access::Write, None)],
+        (GitMode::Open, None) => Vec::new(),
+    };
+    trusted.chain(git)
 }
 
 /// A built-in rule for one path. That the path is absent is never an error.
@@ -188,6 +193,7 @@ pub(super) fn target_rule(target: Target, access: Access, reason: Option<&str>) 
         origin: Origin::BuiltIn,
         optional: true,
         reason: reason.map(str::to_owned),
+        plain: false,
         size: None,
         backing: Backing::default(),
     }

@@ -1,67 +1,125 @@
 //! What git's everyday commands write in `.git`, and nothing else.
 //!
-//! An allow-list, because every list of what is dangerous was incomplete: `config`, `hooks`, `commondir`,
-//! `worktrees/*/commondir`, `info/attributes` and a planted todo of a rebase each make the next git command *outside*
-//! run a program.
+//! An allow-list, because every list of what is dangerous was incomplete. It was found by running git inside; what is
+//! *not* on it each made the next git command outside run a program: `config`, `config.worktree`, `hooks`, `commondir`
+//! and `gitdir` (also of linked work trees), the todo list of an interactive rebase, the strategy in `sequencer/opts`,
+//! and a `.git` so damaged that git takes the directory around it for a bare repository.
+//!
+//! What is on it is data to git: objects, names of objects, the index, messages, patches.
 
 use std::path::Path;
 
+use super::context::Linked;
 use super::{Access, Pattern, Rule, Target, builtin};
 
-const WHOLE: &str = "git outside the sandbox runs what `.git` says; `git = \"open\"` lifts this";
+const WHOLE: &str = "git outside the sandbox trusts it; `--git open` allows it";
+const CONFIGURED: &str = "git outside the sandbox runs programs that it names; `--git open` allows it";
+const TODO: &str =
+    "git outside the sandbox would run its `exec` lines; plain `git rebase` works, `--git open` allows it";
+const STRATEGY: &str = "git outside the sandbox runs the strategy that it names; `--git open` allows it";
+const MODULES: &str = "the repositories of submodules, with their configuration; `--git open` allows it";
+const WORKTREES: &str = "where linked work trees find their configuration; `--write .git/worktrees` allows it";
+const BARE: &str = "with it git could take this directory for a bare repository; `--git open` allows it";
 
-/// Directories, with everything below.
-const DIRECTORIES: &[&str] = &[
-    // Objects and packs, also their temporary files.
+/// Directories that the work trees of a repository share, with everything below.
+const SHARED_DIRECTORIES: &[&str] = &[
+    // Objects and packs, also their temporary files. `info/alternates` says where more objects are, and no more.
     "objects", // Branches, tags, remotes, the stash; each `<ref>.lock` is inside.
-    "refs", "logs", // Recorded resolutions of conflicts: content only.
+    "refs", "reftable", // Large files: content only.
+    "lfs",
+];
+
+/// The same, where git writes into existing files, and so through symbolic links: lines with names of branches.
+const SHARED_PLAIN: &[&str] = &[
+    "logs", // Recorded resolutions of conflicts.
     "rr-cache",
 ];
 
-/// Files that git replaces by renaming `<name>.lock` over them.
-const FILES: &[&str] = &[
-    // The staging area, and the current branch.
-    "index",
-    "HEAD",
+/// Files that the work trees of a repository share. git replaces them by renaming `<name>.lock` over them.
+const SHARED_FILES: &[&str] = &[
     "packed-refs",
     // Where a shallow clone ends.
     "shallow",
-    // Messages for commit, merge and tag; git or an editor writes them in place.
-    "COMMIT_EDITMSG",
-    "MERGE_MSG",
-    "SQUASH_MSG",
-    "TAG_EDITMSG",
-    "NOTES_EDITMSG",
-    // State of a merge: the kind of it, what rerere follows, the stash to apply at its end, the tree it came to.
-    "MERGE_MODE",
-    "MERGE_RR",
-    "MERGE_AUTOSTASH",
-    "AUTO_MERGE",
-    // State of a bisection (not BISECT_RUN: a command).
-    "BISECT_LOG",
-    "BISECT_START",
-    "BISECT_TERMS",
-    "BISECT_NAMES",
-    "BISECT_EXPECTED_REV",
-    "BISECT_ANCESTORS_OK",
-    "BISECT_FIRST_PARENT",
+    // What there is to fetch, for servers that only serve files.
+    "info/refs",
     // gc: who runs it, and what the last one complained of.
     "gc.pid",
     "gc.log",
 ];
 
-/// Files that are written once and removed.
-const TEMPORARY: &[&str] = &[
+/// Names that git makes up, in what is shared.
+const SHARED_TEMPORARY: &[&str] = &[
     // packed-refs is written here before it is renamed over its lock.
     "packed-refs.new",
+    "info/refs_*",
+    // Of a git long gone; each gc removes it.
+    "info/rev-cache",
+    "shallow_*",
+];
+
+/// Directories that each work tree has for itself.
+const OWN_DIRECTORIES: &[&str] = &[
+    // `refs/bisect`, `refs/worktree`, `refs/rewritten`.
+    "refs",
+];
+
+/// The same, where git writes through links.
+const OWN_PLAIN_DIRECTORIES: &[&str] = &[
+    "logs",
+    // `git am`, and the rebase that works by it: patches, options of `git apply`, no commands.
+    "rebase-apply",
+    // Several commits for cherry-pick or revert. git refuses any other command in its todo list.
+    "sequencer",
+    // Conflicts of notes.
+    "NOTES_MERGE_WORKTREE",
+];
+
+/// Files that each work tree has for itself, replaced by way of a lock.
+const OWN_FILES: &[&str] = &[
+    // The staging area, and the current branch.
+    "index",
+    "HEAD",
+    // What a merge, a cherry-pick or a revert will say.
+    "MERGE_MSG",
+    // State of a merge: what rerere follows, the tree it came to; of a merge of notes.
+    "MERGE_RR",
+    "AUTO_MERGE",
+    "NOTES_MERGE_PARTIAL",
+    "NOTES_MERGE_REF",
+    // Which files of the tree are wanted here.
+    "info/sparse-checkout",
+    // Where a bisection began: a name of a commit.
+    "BISECT_START",
+    "BISECT_EXPECTED_REV",
+];
+
+/// Files that each work tree has for itself, written in place.
+const OWN_PLAIN: &[&str] = &[
+    // Messages for commit, merge and tag; git or an editor writes them.
+    "COMMIT_EDITMSG",
+    "SQUASH_MSG",
+    "TAG_EDITMSG",
+    "NOTES_EDITMSG",
+    // The kind of a merge, the stash to apply at its end.
+    "MERGE_MODE",
+    "MERGE_AUTOSTASH",
+    // State of a bisection; BISECT_RUN holds what a test printed.
+    "BISECT_LOG",
+    "BISECT_TERMS",
+    "BISECT_NAMES",
+    "BISECT_ANCESTORS_OK",
+    "BISECT_FIRST_PARENT",
+    "BISECT_RUN",
+    // The patches of a rebase, before they are applied.
+    "rebased-patches",
     // `git add -p` with an edited hunk.
     "addp-hunk-edit.diff",
     "ADD_EDIT.patch",
 ];
 
-/// Names that git makes up, below `.git`.
-const PATTERNS: &[&str] = &[
-    // ORIG_HEAD, FETCH_HEAD, MERGE_HEAD, CHERRY_PICK_HEAD, REVERT_HEAD, REBASE_HEAD.
+/// Names that git makes up, in what each work tree has for itself.
+const OWN_PATTERNS: &[&str] = &[
+    // ORIG_HEAD, FETCH_HEAD, MERGE_HEAD, CHERRY_PICK_HEAD, REVERT_HEAD, REBASE_HEAD, BISECT_HEAD.
     "*_HEAD",
     "*_HEAD.lock",
     // The index of `git commit <paths>` and of `git stash`.
@@ -72,47 +130,98 @@ const PATTERNS: &[&str] = &[
     "sharedindex_*",
 ];
 
-/// Below each `.git/worktrees/<id>`: what a linked work tree has of its own. Not `commondir` and `gitdir`, which say
-/// where the repository is, and not `config.worktree`.
-const WORKTREE: &[&str] = &[
-    "index",
-    "index.lock",
-    "HEAD",
-    "HEAD.lock",
-    "*_HEAD",
-    "*_HEAD.lock",
-    "logs",
-    "refs",
-    "COMMIT_EDITMSG",
-    "MERGE_MSG",
-    "SQUASH_MSG",
-    "MERGE_MODE",
-    "MERGE_RR",
-    "MERGE_RR.lock",
-    "MERGE_AUTOSTASH",
-    "AUTO_MERGE",
-    "AUTO_MERGE.lock",
-    "next-index-*.lock",
-    "index.stash.*",
+/// Not writable anyway: named for what a denial says.
+const EXPLAINED: &[(&str, &str)] = &[
+    ("config", CONFIGURED),
+    ("config.lock", CONFIGURED),
+    ("config.worktree", CONFIGURED),
+    ("config.worktree.lock", CONFIGURED),
+    ("hooks", CONFIGURED),
+    ("rebase-merge", TODO),
+    ("worktrees", WORKTREES),
+    ("modules", MODULES),
 ];
 
-/// The rules for a repository whose `.git` directory (or common directory) this is.
-pub(super) fn rules(git: &Path) -> Vec<Rule> {
-    let names = DIRECTORIES.iter().chain(FILES).chain(TEMPORARY).map(|name| git.join(name));
-    let locks = FILES.iter().map(|name| git.join(format!("{name}.lock")));
-    let plain = names.chain(locks).map(|path| builtin::rule(path, Access::Write, None));
-    let patterns = PATTERNS.iter().filter_map(|name| pattern_rule(name, git));
-    let worktrees = git.join("worktrees");
-    let in_worktrees = WORKTREE.iter().filter_map(|name| pattern_rule(&format!("*/{name}"), &worktrees));
-    let whole = builtin::rule(git, Access::Read, Some(WHOLE));
-    std::iter::once(whole).chain(plain).chain(patterns).chain(in_worktrees).collect()
+/// Not writable inside of what is.
+const STRATEGY_FILES: &[&str] = &["sequencer/opts", "sequencer/opts.lock"];
+
+/// With the dot, the pattern begins at the directory it is for; without, at the root.
+const ANY_BELOW: &str = "./**/";
+
+/// The rules for a project, whether it is a repository, a linked work tree of one, or neither yet.
+pub(super) fn rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
+    let git = project.join(".git");
+    let mut rules = vec![
+        builtin::rule(&git, Access::Read, Some(WHOLE)),
+        // git asks for it first in every directory that could be a bare repository.
+        builtin::rule(project.join("HEAD"), Access::Read, Some(BARE)),
+    ];
+    if let Some(Linked { common, own }) = linked {
+        rules.push(builtin::rule(common, Access::Read, Some(WHOLE)));
+        rules.extend(shared_rules(common).chain(own_rules(own, "")).chain(expiry_rules(common)));
+    } else {
+        rules.extend(shared_rules(&git).chain(own_rules(&git, "")));
+        rules.extend(own_rules(&git.join("worktrees"), "*/"));
+        rules.extend(submodule_rules(&git.join("modules")));
+    }
+    rules
 }
 
-/// A `write` rule for a pattern of the tables above. That each can be parsed is tested.
-fn pattern_rule(text: &str, base: &Path) -> Option<Rule> {
-    let written = base.join(text);
-    let pattern = Pattern::parse(text.as_bytes(), base, &written.to_string_lossy()).ok()?;
-    Some(builtin::target_rule(Target::Pattern(pattern), Access::Write, None))
+/// What the work trees of one repository have in common.
+fn shared_rules(common: &Path) -> impl Iterator<Item = Rule> {
+    let explained = EXPLAINED.iter().map(|(name, reason)| builtin::rule(common.join(name), Access::Read, Some(reason)));
+    shared_names().filter_map(|name| rule(common, &name, Access::Write, None)).chain(explained)
+}
+
+/// gc expires the reflogs of all work trees. For that it takes, and gives back, the lock of each `HEAD`.
+fn expiry_rules(common: &Path) -> impl Iterator<Item = Rule> {
+    let names = ["HEAD.lock", "worktrees/*/HEAD.lock", "worktrees/*/logs"];
+    names.into_iter().filter_map(|name| rule(common, name, Access::Write, None))
+}
+
+/// What one work tree has for itself, in each directory that `prefix` matches.
+fn own_rules(base: &Path, prefix: &str) -> impl Iterator<Item = Rule> {
+    let at = move |name: &str| format!("{prefix}{name}");
+    let written = own_names().filter_map(move |name| rule(base, &at(&name), Access::Write, None));
+    let strategy = STRATEGY_FILES.iter().filter_map(move |name| rule(base, &at(name), Access::Read, Some(STRATEGY)));
+    let todo = rule(base, &at("rebase-merge"), Access::Read, Some(TODO));
+    written.chain(strategy).chain(todo)
+}
+
+/// Repositories of submodules. Their names may hold slashes.
+fn submodule_rules(modules: &Path) -> impl Iterator<Item = Rule> {
+    let shared = shared_names().filter_map(|name| rule(modules, &format!("{ANY_BELOW}{name}"), Access::Write, None));
+    shared.chain(own_rules(modules, ANY_BELOW))
+}
+
+fn shared_names() -> impl Iterator<Item = String> {
+    let locked = SHARED_FILES.iter().flat_map(|name| [(*name).to_owned(), format!("{name}.lock")]);
+    let plain = SHARED_DIRECTORIES.iter().chain(SHARED_PLAIN).chain(SHARED_TEMPORARY).map(|name| (*name).to_owned());
+    plain.chain(locked)
+}
+
+fn own_names() -> impl Iterator<Item = String> {
+    let locked = OWN_FILES.iter().flat_map(|name| [(*name).to_owned(), format!("{name}.lock")]);
+    let plain = [OWN_DIRECTORIES, OWN_PLAIN_DIRECTORIES, OWN_PLAIN, OWN_PATTERNS].into_iter().flatten();
+    plain.map(|name| (*name).to_owned()).chain(locked)
+}
+
+/// A rule for a name of the tables above. That each can be parsed is tested.
+fn rule(base: &Path, name: &str, access: Access, reason: Option<&str>) -> Option<Rule> {
+    let path = base.join(name);
+    let target = if name.contains('*') {
+        Target::Pattern(Pattern::parse(name.as_bytes(), base, &path.to_string_lossy()).ok()?)
+    } else {
+        Target::Path(path)
+    };
+    let plain = access == Access::Write && !may_hold_links(name);
+    Some(Rule { plain, ..builtin::target_rule(target, access, reason) })
+}
+
+/// git outside follows no link there when it writes, and everything can be written without asking anybody.
+fn may_hold_links(name: &str) -> bool {
+    let name = name.trim_start_matches(ANY_BELOW).trim_start_matches("*/");
+    SHARED_DIRECTORIES.contains(&name) || OWN_DIRECTORIES.contains(&name)
 }
 
 #[cfg(test)]
@@ -121,7 +230,26 @@ mod tests {
 
     #[test]
     fn every_entry_becomes_a_rule() {
-        let entries = DIRECTORIES.len() + 2 * FILES.len() + TEMPORARY.len() + PATTERNS.len() + WORKTREE.len();
-        assert_eq!(rules(Path::new("/p[1]/.git")).len(), 1 + entries);
+        let shared = SHARED_DIRECTORIES.len() + SHARED_PLAIN.len() + SHARED_TEMPORARY.len() + 2 * SHARED_FILES.len();
+        let own = OWN_DIRECTORIES.len()
+            + OWN_PLAIN_DIRECTORIES.len()
+            + OWN_PLAIN.len()
+            + OWN_PATTERNS.len()
+            + 2 * OWN_FILES.len();
+        let (own, explained) = (own + STRATEGY_FILES.len() + 1, EXPLAINED.len());
+        let project = Path::new("/p[1]");
+        assert_eq!(rules(project, None).len(), 2 + 2 * shared + 3 * own + explained);
+        let linked = Linked { common: "/m/.git".into(), own: "/m/.git/worktrees/w".into() };
+        assert_eq!(rules(project, Some(&linked)).len(), 3 + shared + own + explained + 3);
+    }
+
+    #[test]
+    fn names_of_submodules_are_anchored() {
+        let rules = rules(Path::new("/p"), None);
+        let anchors = rules.iter().filter_map(|rule| match &rule.target {
+            Target::Pattern(pattern) => Some(pattern.anchor()),
+            Target::Path(_) => None,
+        });
+        assert!(anchors.into_iter().all(|anchor| anchor.starts_with("/p/.git")));
     }
 }

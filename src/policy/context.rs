@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+/// The repository of a linked work tree (`git worktree add`), as found on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// What all work trees of the repository share: usually the `.git` of the main one.
+    pub common: PathBuf,
+    /// What this work tree has for itself, below `common`.
+    pub own: PathBuf,
+}
+
 /// What variables and relative paths of a policy refer to. Made once by `cli` (or by a test), never read again from the
 /// process.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +23,8 @@ pub struct Context {
     pub cwd: PathBuf,
     /// The git work tree around the working directory, else the working directory (`$PROJECT`).
     pub project: PathBuf,
+    /// Where `$PROJECT` has its repository, if it is a linked work tree that the repository knows too.
+    pub linked: Option<Linked>,
     /// The directory that holds stockade's own state; always hidden.
     pub state: PathBuf,
     /// The environment that the caller gave us.

@@ -112,7 +112,8 @@ fn element_rule(
         Err(Problem::UnsetVariable(_)) if optional => return Ok(None),
         other => other?,
     };
-    Ok(Some(Rule { target, access, origin, optional, reason, size, backing: backing.unwrap_or_default() }))
+    let (plain, backing) = (false, backing.unwrap_or_default());
+    Ok(Some(Rule { target, access, origin, optional, reason, plain, size, backing }))
 }
 
 fn refuse_overlay_keys(size: Option<u64>, backing: Option<Backing>) -> Result<(), Problem> {
@@ -128,8 +129,8 @@ fn add_flag(flag: &Flag, context: &Context, layers: &mut Layers) -> Result<(), E
     let origin = Origin::Flag(format!("--{access} {}", value.display()));
     let added = target(*access, value, &context.cwd, context).and_then(|target| {
         let (access, origin) = (*access, origin.clone());
-        let (optional, reason, size, backing) = (false, None, None, Backing::default());
-        layers.add(Rule { target, access, origin, optional, reason, size, backing })
+        let (optional, reason, plain, size, backing) = (false, None, false, None, Backing::default());
+        layers.add(Rule { target, access, origin, optional, reason, plain, size, backing })
     });
     added.map_err(|problem| Error::written(origin, problem))
 }

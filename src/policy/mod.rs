@@ -21,7 +21,7 @@ mod tests;
 mod tree;
 
 pub use access::Access;
-pub use context::Context;
+pub use context::{Context, Linked};
 pub use error::{Error, Problem};
 pub use file::parse_size;
 pub use load::{Flag, Sources, load};

@@ -63,6 +63,9 @@ pub struct Rule {
     pub optional: bool,
     /// Said in denials and by `explain`.
     pub reason: Option<String>,
+    /// Nothing at or below it may become a symbolic link: a program outside would write where that leads. Such a
+    /// directory is never free, because the kernel makes links in a free one without asking.
+    pub plain: bool,
     /// Size limit of an overlay in bytes.
     pub size: Option<u64>,
     pub backing: Backing,
@@ -178,7 +181,8 @@ impl Rules {
     pub fn is_free(&self, path: &Path) -> bool {
         let walk = self.walk(path);
         let judgement = self.judge_walk(&walk);
-        judgement.access == Access::Write && !judgement.above_stricter && !walk.reaches_below
+        let open = judgement.access == Access::Write && !judgement.rule.plain;
+        open && !judgement.above_stricter && !walk.reaches_below
     }
 
     /// Does every read pattern hold below `to` as it holds below `from`? If not, a directory that is moved there takes

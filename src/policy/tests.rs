@@ -13,6 +13,7 @@ fn context() -> Context {
         home: "/home/me".into(),
         cwd: "/home/me/project/sub".into(),
         project: "/home/me/project".into(),
+        linked: None,
         state: "/home/me/.local/state/stockade".into(),
         env: [("CACHE", "/var/cache/me")].map(|(name, value)| (name.into(), value.into())).into(),
     }

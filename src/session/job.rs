@@ -44,7 +44,7 @@ pub struct JobRecord {
     pub name: Option<String>,
     pub argv: Vec<String>,
     pub cwd: PathBuf,
-    /// Seconds since 1970.
+    /// Nanoseconds since 1970.
     pub created: u64,
     pub supervisor: Owner,
     /// The command itself, once it runs.
@@ -95,6 +95,7 @@ impl fmt::Display for JobState {
 pub struct Job {
     id: String,
     name: Option<String>,
+    created: u64,
     path: PathBuf,
     jobs: OwnedFd,
     dir: OwnedFd,
@@ -135,8 +136,14 @@ impl Lease {
         let path = self.path().join("jobs").join(id);
         let call = |error| Error::call("make job", &path, error);
         let (jobs, dir, lock) = make(self, Path::new(id)).map_err(call)?;
-        Ok(Job { id: id.to_owned(), name: name.map(str::to_owned), path, jobs, dir, lock })
+        Ok(Job { id: id.to_owned(), name: name.map(str::to_owned), created: nanoseconds(), path, jobs, dir, lock })
     }
+}
+
+/// Since 1970; finer than seconds, because the latest of the jobs of one name is looked for.
+fn nanoseconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn make(lease: &Lease, id: &Path) -> sys::Result<(OwnedFd, OwnedFd, OwnedFd)> {
@@ -164,6 +171,7 @@ impl Job {
         Ok(Self {
             id: self.id.clone(),
             name: self.name.clone(),
+            created: self.created,
             path: self.path.clone(),
             jobs: self.jobs.try_clone()?,
             dir: self.dir.try_clone()?,
@@ -184,7 +192,7 @@ impl Job {
             name: self.name.clone(),
             argv,
             cwd: cwd.to_owned(),
-            created: now(),
+            created: self.created,
             supervisor: Owner::of(us)?.ok_or_else(gone)?,
             command: command.map(Owner::of).transpose()?.flatten(),
         };
@@ -324,6 +332,11 @@ fn state_of(dir: &OwnedFd) -> JobState {
 }
 
 impl FoundJob {
+    #[must_use]
+    pub fn created(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(self.record.created)
+    }
+
     /// Wait until the job has ended, at most for so long; gives what it is then.
     #[must_use]
     pub fn wait(&mut self, timeout: Option<Duration>) -> &JobState {

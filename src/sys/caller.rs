@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn reads_a_string_and_a_string_that_straddles_a_page() {
-        let pages = vec![b'x'; 4 * PAGE as usize];
+        const LEN: usize = 4096;
+        let mut pages = vec![b'x'; 4 * LEN];
         let start = pages.as_ptr() as usize;
-        let edge = start.next_multiple_of(PAGE as usize) + PAGE as usize;
-        let mut pages = pages;
+        let edge = start.next_multiple_of(LEN) + LEN;
         pages[edge - start + 5] = 0;
         assert_eq!(this_thread().read_string((edge - 7) as u64), Ok(vec![b'x'; 12]));
     }

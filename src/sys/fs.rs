@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 
-use super::{Error, Fd, Result};
+use super::{Errno, Error, Fd, Result};
 
 /// What `statx` says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,10 +89,14 @@ pub fn open_beneath(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedF
 }
 
 fn statx(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Result<Stat> {
+    stat_of(dir, path, flags)
+        .map_err(|errno| Error::new("statx", format_args!("{}, {path:?}, {flags:?}", Fd(dir)), errno))
+}
+
+fn stat_of(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::result::Result<Stat, Errno> {
     use rustix::fs::StatxFlags;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let x = rustix::fs::statx(dir, path, flags | AtFlags::STATX_DONT_SYNC, mask)
-        .map_err(|errno| Error::new("statx", format_args!("{}, {path:?}, {flags:?}", Fd(dir)), errno))?;
+    let x = rustix::fs::statx(dir, path, flags | AtFlags::STATX_DONT_SYNC, mask)?;
     Ok(Stat {
         file: FileId { dev: (x.stx_dev_major, x.stx_dev_minor), ino: x.stx_ino },
         mode: x.stx_mode.into(),
@@ -112,6 +116,16 @@ pub fn fstat(fd: impl AsFd) -> Result<Stat> {
 /// `statx(2)` of a name in `dir`, a final link not followed.
 pub fn lstat_at(dir: impl AsFd, path: &Path) -> Result<Stat> {
     statx(dir.as_fd(), path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Like [`open_place`] and [`lstat_at`], for many look-ups of which most fail: only the kernel's answer is given.
+pub fn find_place(path: &Path) -> std::result::Result<OwnedFd, Errno> {
+    rustix::fs::openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+/// See [`find_place`].
+pub fn find_at(dir: impl AsFd, name: &Path) -> std::result::Result<Stat, Errno> {
+    stat_of(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// `statx(2)` of a path, a final link not followed.
@@ -180,6 +194,14 @@ pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
     let fd = fd.as_fd();
     rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))
         .map_err(|errno| Error::new("fchmod", format_args!("{}, {mode:#o}", Fd(fd)), errno))
+}
+
+/// Does the directory compare names without regard to case (`FS_CASEFOLD_FL`, `chattr +F`)?
+#[must_use]
+pub fn folds_case(dir: impl AsFd) -> bool {
+    const FS_CASEFOLD_FL: u32 = 0x4000_0000;
+    // A file system without such flags has no such directories either.
+    rustix::fs::ioctl_getflags(dir).is_ok_and(|flags| flags.bits() & FS_CASEFOLD_FL != 0)
 }
 
 /// One entry of a directory.

@@ -14,6 +14,7 @@ pub mod fs;
 pub mod host;
 pub mod lock;
 pub mod mount;
+pub mod mountinfo;
 pub mod namespace;
 pub mod notify;
 pub mod pipe;

@@ -118,15 +118,6 @@ pub fn signal_pidfd(pidfd: impl AsFd, signal: Signal) -> Result<()> {
         .map_err(|errno| Error::new("pidfd_send_signal", format_args!("{}, {signal:?}", Fd(pidfd)), errno))
 }
 
-/// The process that a pidfd stands for, as numbered in our own pid namespace (`/proc/self/fdinfo`).
-pub fn pid_of(pidfd: impl AsFd) -> Option<Pid> {
-    use std::os::fd::AsRawFd;
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_fd().as_raw_fd())).ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    // -1 for a process that has ended.
-    Pid::from_raw(line.trim().parse().ok().filter(|pid| *pid > 0)?)
-}
-
 /// `kill(2)`
 pub fn kill(pid: Pid, signal: Signal) -> Result<()> {
     rustix::process::kill_process(pid, signal)
@@ -247,6 +238,7 @@ fn close_range(first: u32, last_fd: u32, flags: u32) -> Result<()> {
 }
 
 /// `execve(2)`; returns only on failure.
+#[must_use]
 pub fn exec(program: &OsStr, argv: &[CString], env: &[CString]) -> Errno {
     let Ok(program) = CString::new(program.as_bytes()) else { return Errno::INVAL };
     let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {

@@ -73,6 +73,7 @@ pub struct Received {
 }
 
 /// The next pending signal, if any.
+#[must_use]
 pub fn read(fd: &OwnedFd) -> Option<Received> {
     let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
     let size = size_of::<libc::signalfd_siginfo>();

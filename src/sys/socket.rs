@@ -11,20 +11,38 @@ use rustix::net::{
 };
 use rustix::stdio::{stderr, stdin, stdout};
 
+use super::process::Pid;
 use super::{Errno, Error, Fd, Result, last_errno};
 
-/// The longest message.
-pub const MAX_MESSAGE: usize = 65_536;
+/// The longest message that is received: longer ones are not sent, they would be cut.
+pub const MAX_MESSAGE: usize = 16_384;
 
 /// A pair of connected sockets that keep messages apart (`SOCK_SEQPACKET`).
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|errno| Error::new("socketpair", format_args!("AF_UNIX, SOCK_SEQPACKET"), errno))
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| Error::new("socketpair", format_args!("AF_UNIX, SOCK_SEQPACKET"), errno))?;
+    for socket in [&pair.0, &pair.1] {
+        rustix::net::sockopt::set_socket_passcred(socket, true)
+            .map_err(|errno| Error::new("setsockopt", format_args!("{}, SO_PASSCRED", Fd(socket.as_fd())), errno))?;
+    }
+    Ok(pair)
+}
+
+/// A received message.
+#[derive(Debug)]
+pub struct Received {
+    pub bytes: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+    /// Who sent it, as numbered in our own pid namespace (`SCM_CREDENTIALS`, filled in by the kernel).
+    pub sender: Option<Pid>,
 }
 
 /// `sendmsg(2)` of one message, with descriptors (`SCM_RIGHTS`) if any.
 pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     let socket = socket.as_fd();
+    if message.len() > MAX_MESSAGE {
+        return Err(Error::new("sendmsg", format_args!("{}, {} bytes", Fd(socket), message.len()), Errno::MSGSIZE));
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -42,30 +60,29 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result
 }
 
 /// `recvmsg(2)` of one message; `None` when the other side is gone.
-pub fn receive(socket: impl AsFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+pub fn receive(socket: impl AsFd) -> Result<Option<Received>> {
     let socket = socket.as_fd();
-    let mut buffer = vec![0; MAX_MESSAGE];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut buffer = [0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4), ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
+    let count = loop {
         let mut parts = [IoSliceMut::new(&mut buffer)];
         match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => return Ok(None),
-            Ok(received) => break received,
+            Ok(received) => break received.bytes,
             Err(errno) => return Err(Error::new("recvmsg", format_args!("{}", Fd(socket)), errno)),
         }
     };
-    let fds = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    buffer.truncate(received.bytes);
-    Ok((received.bytes > 0).then_some((buffer, fds)))
+    let (mut fds, mut sender) = (Vec::new(), None);
+    for message in control.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(passed) => fds.extend(passed),
+            RecvAncillaryMessage::ScmCredentials(credentials) => sender = Some(credentials.pid),
+            _ => {}
+        }
+    }
+    Ok((count > 0).then(|| Received { bytes: buffer[..count].to_vec(), fds, sender }))
 }
 
 /// Wait until one of `fds` is readable or hung up; which of them are. `None` as timeout waits for ever.
@@ -82,7 +99,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<std::time::Duration
 }
 
 /// Bring the loopback interface of this network namespace up (`netdevice(7)`, `SIOCSIFFLAGS`); the kernel then gives it
-/// 127.0.0.1 and ::1 by itself.
+/// 127.0.0.1 and `::1` by itself.
 pub fn loopback_up() -> Result<()> {
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| Error::new("socket", format_args!("AF_INET, SOCK_DGRAM"), errno))?;
@@ -91,7 +108,7 @@ pub fn loopback_up() -> Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = from.cast_signed();
     }
-    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(libc::IFF_UP as i16);
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
         return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));
@@ -113,4 +130,10 @@ pub fn standard(number: usize) -> BorrowedFd<'static> {
         1 => stdout(),
         _ => stderr(),
     }
+}
+
+/// How many bytes wait in a pipe to be read (`ioctl(2)`, `FIONREAD`).
+pub fn unread(pipe: impl AsFd) -> Result<u64> {
+    let pipe = pipe.as_fd();
+    rustix::io::ioctl_fionread(pipe).map_err(|errno| Error::new("ioctl", format_args!("{}, FIONREAD", Fd(pipe)), errno))
 }

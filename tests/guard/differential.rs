@@ -70,6 +70,8 @@ fn call(random: &mut Random, transcript: &mut String) {
         // Of the project itself the broker says that it must stay in place, before the kernel says EPERM.
         9 if path.ends_with("..") => return,
         9 => ("link", linkat(CWD, &path, CWD, &other, *random.of(&[&AtFlags::empty(), &AtFlags::SYMLINK_FOLLOW]))),
+        // Through a link to the project a `..` would lead out of it.
+        10 if other.ends_with('.') => return,
         10 => ("symlink", symlinkat(&other, CWD, &path)),
         11 => ("chmod", chmodat(CWD, &path, mode | Mode::RWXU, AtFlags::empty())),
         12 => ("utimensat", set_times(random, &path)),

@@ -3,6 +3,8 @@
 //!
 //! The sandboxed side is this same binary, started again for the one test [`inside`], which looks up its case by name.
 
+#![allow(clippy::print_stdout, reason = "skips are told, and the sandboxed side says by a line that it is ready")]
+
 mod cases;
 mod differential;
 mod harness;

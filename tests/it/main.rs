@@ -9,6 +9,7 @@ mod concurrency;
 mod doctor;
 mod environment;
 mod explain;
+mod git;
 mod job_dir;
 mod jobs;
 mod kill_random;

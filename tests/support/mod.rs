@@ -1,6 +1,7 @@
 //! A directory of its own for every test, the real binary, and what came of it.
 #![allow(dead_code, unused_imports, reason = "two test binaries share this and neither uses all of it")]
 
+pub(crate) mod git;
 mod machine;
 mod outcome;
 mod process;

@@ -43,7 +43,7 @@ impl<'a> Builder<'a> {
         }
         let of = anchor.readable.then(|| dir.to_owned());
         self.ops.push(Op::Mirror { path: dir.to_owned(), of, rule: item.index });
-        self.regions.insert(dir.to_owned(), Region::Frame);
+        self.regions.insert(dir, Region::Frame);
         self.show_private(item.path, item.index);
         Ok(())
     }
@@ -77,7 +77,7 @@ impl<'a> Builder<'a> {
         let of = anchor.map(|anchor| anchor.path.clone());
         self.ops.push(Op::Stub { path: place.clone(), kind: Kind::Directory });
         self.ops.push(Op::Mirror { path: place.clone(), of, rule: item.index });
-        self.regions.insert(place.clone(), Region::Frame);
+        self.regions.insert(&place, Region::Frame);
         self.show_private(&place.join("tmp"), item.index);
         self.notes.push(format!(
             "CLAUDE_JOB_DIR is {} inside: {} does not exist on the host and cannot be added where it would lie",

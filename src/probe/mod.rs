@@ -1,14 +1,20 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod second_ways;
+mod worktree;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
+
+pub use worktree::linked;
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;
@@ -31,6 +37,7 @@ pub enum Error {
 pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let mut names = policy.rules.clone();
     let places = places(policy, &mut names);
+    second_ways::add(&mut names).map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
     let caller = caller()?;
     let anchors = anchors(&names, &places, &caller);
     let children = guarded_children(&names, &places);
@@ -39,6 +46,7 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         anchors,
         places,
         names,
+        folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
         children,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
@@ -76,12 +84,13 @@ fn extents(path: &'static str) -> Result<Vec<Extent>, Error> {
 
 fn places(policy: &Policy, names: &mut Rules) -> Vec<Option<Place>> {
     let mut places = Vec::with_capacity(policy.rules.all().len());
+    let mut finder = Finder::default();
     for (index, rule) in policy.rules.all().iter().enumerate() {
         let Target::Path(path) = &rule.target else {
             places.push(None);
             continue;
         };
-        let found = place(path);
+        let found = finder.place(path);
         add_names(names, index, rule.access, &found);
         places.push(Some(found));
     }
@@ -107,11 +116,34 @@ fn add_names(names: &mut Rules, index: usize, access: Access, place: &Place) {
 /// What a path is on this host.
 #[must_use]
 pub fn place(path: &Path) -> Place {
-    let direct = |state| Place { real: path.to_owned(), state, links: Vec::new() };
-    match fs::open_place(path) {
-        Ok(fd) => direct(fs::fstat(&fd).map_or_else(|error| State::Unknown(error.errno()), |stat| present(&stat))),
-        Err(error) if error.is(Errno::LOOP) => walk(path),
-        Err(error) => direct(missing(error.errno())),
+    Finder::default().place(path)
+}
+
+/// Looks paths up; neighbours cost one call each.
+#[derive(Default)]
+struct Finder {
+    /// The directory of the last look-up, free of links; `None` if it has to be looked at in full.
+    parent: PathBuf,
+    open: Option<OwnedFd>,
+}
+
+impl Finder {
+    fn place(&mut self, path: &Path) -> Place {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return walk(path) };
+        if self.parent != parent || self.open.is_none() {
+            parent.clone_into(&mut self.parent);
+            self.open = match fs::find_place(parent) {
+                Ok(dir) => Some(dir),
+                Err(Errno::LOOP) => None,
+                Err(errno) => return direct(path, missing(errno)),
+            };
+        }
+        let Some(dir) = &self.open else { return walk(path) };
+        match fs::find_at(dir, Path::new(name)) {
+            Ok(stat) if stat.is_link() => walk(path),
+            Ok(stat) => direct(path, present(&stat)),
+            Err(errno) => direct(path, missing(errno)),
+        }
     }
 }
 
@@ -164,6 +196,10 @@ fn may_enter(stat: &Stat, caller: &Caller) -> bool {
         0o001
     };
     stat.mode & bit != 0
+}
+
+fn direct(path: &Path, state: State) -> Place {
+    Place { real: path.to_owned(), state, links: Vec::new() }
 }
 
 fn present(stat: &Stat) -> State {
@@ -258,6 +294,27 @@ fn list_guarded(names: &Rules, dir: &Path, children: &mut BTreeMap<PathBuf, Vec<
         if names.judge(&path).above_stricter {
             list_guarded(names, &path, children);
         }
+    }
+}
+
+/// By its flag, or because its own name in other letters leads to it too (vfat, CIFS, 9p of a Windows host).
+fn folds_case(dir: &Path) -> bool {
+    let by_flag = fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY).is_ok_and(|dir| fs::folds_case(&dir));
+    by_flag || swapped(dir).is_some_and(|other| is_same(dir, &other))
+}
+
+/// The path with the case of the letters of its last name exchanged; `None` if that has none.
+fn swapped(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let swap = |c: char| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+    let other: String = name.chars().map(swap).collect();
+    (other != name).then(|| path.with_file_name(other))
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (fs::lstat(a), fs::lstat(b)) {
+        (Ok(a), Ok(b)) => a.file == b.file,
+        _ => false,
     }
 }
 

@@ -1,0 +1,57 @@
+//! Where a linked work tree has its repository.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::policy::Linked;
+use crate::sys::fs::{self, Mode, OFlags, ResolveFlags};
+use crate::sys::process;
+
+/// Longer than any path that the kernel takes, with `gitdir: ` before it.
+const MAX_TEXT: u64 = 4200;
+
+/// The repository of a linked work tree, or `None`.
+///
+/// The text of `.git` alone is never believed: a command that was allowed to write there could have planted it, to have
+/// the next one write where it leads. The repository must name this very `.git` in `worktrees/<id>/gitdir`, belong to
+/// the caller, and have no symbolic link where something will be writable.
+#[must_use]
+pub fn linked(project: &Path) -> Option<Linked> {
+    let file = project.join(".git");
+    let own = read_path(&file, b"gitdir: ")?;
+    let own = project.join(own).canonicalize().ok()?;
+    let common = own.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?.to_owned();
+    let agrees = same_file(&own.join(read_path(&own.join("gitdir"), b"")?), &file)
+        && same_file(&own.join(read_path(&own.join("commondir"), b"")?), &common);
+    let plain = [&common, &own].into_iter().all(|dir| is_ours(dir) && holds_no_link(dir));
+    (agrees && plain).then_some(Linked { common, own })
+}
+
+/// The path in a file that git wrote: behind `prefix`, before the end of the line. A link is not followed.
+fn read_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+    let opened =
+        fs::openat2(fs::CWD, file, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let mut text = Vec::new();
+    let opened = std::fs::File::from(opened.ok()?);
+    opened.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    opened.take(MAX_TEXT).read_to_end(&mut text).ok()?;
+    let path = text.strip_prefix(prefix)?.trim_ascii_end();
+    (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path.to_owned())))
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    matches!((fs::stat(one), fs::lstat(other)), (Ok(one), Ok(other)) if one.file == other.file)
+}
+
+fn is_ours(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok_and(|metadata| metadata.uid() == process::user().0)
+}
+
+fn holds_no_link(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let is_link = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    entries.is_ok_and(|entries| !entries.iter().any(is_link))
+}

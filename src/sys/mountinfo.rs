@@ -1,0 +1,72 @@
+//! `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// One mount of our namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The file system, as `major:minor`.
+    pub dev: String,
+    /// The directory of the file system that is mounted.
+    pub root: PathBuf,
+    /// Where it is mounted.
+    pub point: PathBuf,
+}
+
+/// The mounts of our namespace, in the kernel's order: of several at one place the last is on top.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn read() -> std::io::Result<Vec<Entry>> {
+    let text = std::fs::read("/proc/self/mountinfo")?;
+    Ok(text.split(|&byte| byte == b'\n').filter_map(entry).collect())
+}
+
+fn entry(line: &[u8]) -> Option<Entry> {
+    let mut fields = line.split(|&byte| byte == b' ').skip(2);
+    let dev = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    let root = unescape(fields.next()?);
+    let point = unescape(fields.next()?);
+    Some(Entry { dev, root, point })
+}
+
+/// Space, tab, newline and backslash are written as three octal digits.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        if let (b'\\', Some(value)) = (byte, octal(tail)) {
+            path.push(value);
+            rest = &tail[3..];
+        } else {
+            path.push(byte);
+            rest = tail;
+        }
+    }
+    OsString::from_vec(path).into()
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let text = std::str::from_utf8(digits.get(..3)?).ok()?;
+    u8::from_str_radix(text, 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_escapes() {
+        let line = br"36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
+        let expected = Entry { dev: "98:0".into(), root: "/mnt1".into(), point: r"/mnt/a b\c".into() };
+        assert_eq!(entry(line), Some(expected));
+        assert_eq!(entry(b""), None);
+    }
+
+    #[test]
+    fn our_own_can_be_read() {
+        assert!(read().expect("mountinfo").iter().any(|entry| *entry.point == *"/"));
+    }
+}
