@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::error::Error;
 use super::options::Asked;
-use super::report::Report;
+use super::report::{self, Report};
 use super::run::{clean_up, words};
 use super::{Done, output};
 use crate::launch::{self, Detached, Failure, Status, Step, Supervisor};
@@ -124,11 +124,11 @@ impl Ours {
             Ok(ended) => {
                 // Who has seen the status finds the rest.
                 report.keep(job.denials()?, ended)?;
-                job.finish(end_of(ended.status))?;
+                job.finish(end_of(ended.status), report::reached(&plan, ended))?;
             }
             Err(failure) => {
                 // If the command never ran, the caller hears this and removes the job.
-                job.finish(JobEnd::Failed(text(failure)))?;
+                job.finish(JobEnd::Failed(text(failure)), None)?;
                 told.tell(&Err(failure.clone()));
             }
         }

@@ -139,6 +139,7 @@ pub(super) fn to_json(job: &FoundJob) -> Value {
         "state": state,
         "status": status,
         "failure": why,
+        "note": job.note(),
         "command": job.record.argv,
         "cwd": job.record.cwd,
         "created": seconds(job.created()),
@@ -178,6 +179,9 @@ fn show(job: &FoundJob, json: bool) -> Done {
     output::line(line(job))?;
     if let JobState::Ended(JobEnd::Failed(why), _) = &job.state {
         output::line(format_args!("failed: {why}"))?;
+    }
+    if let Some(note) = job.note() {
+        output::line(note)?;
     }
     output::line(format_args!("in:     {}", job.record.cwd.display()))?;
     output::line(format_args!("files:  {} (log: {} bytes)", job.path.display(), job.log_size()))?;

@@ -1,14 +1,15 @@
 //! The command line: one file a command. The only place that writes to the terminal and where errors become text.
 #![forbid(unsafe_code)]
 
-mod doctor;
 mod detach;
+mod doctor;
 mod error;
 mod explain;
 mod gc;
 mod job;
 mod options;
 mod output;
+mod ps;
 mod report;
 mod run;
 mod session;
@@ -34,6 +35,7 @@ enum Command {
     Explain(explain::Args),
     Session(session::Args),
     Job(job::Args),
+    Ps(ps::Args),
     Gc(gc::Args),
     Doctor(doctor::Args),
 }
@@ -49,6 +51,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Session(args) => session::run(args),
+        Command::Ps(args) => ps::run(&args),
         Command::Job(args) => job::run(args),
         Command::Gc(args) => gc::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -42,6 +42,9 @@ pub(super) struct Options {
     /// Refuse or end a run where the default is to state a known limit
     #[arg(long)]
     strict: bool,
+    /// Limit what the run may use: pids, memory, cpu-time, open-files, file-size, wall-time or tmp-bytes
+    #[arg(long, value_name = "NAME=VALUE")]
+    limit: Vec<String>,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -179,6 +182,7 @@ impl Options {
                 GitArg::Guarded => (GitMode::Guarded, flag("--git guarded")),
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
+            limits: self.limit.clone(),
             strict: self.strict,
             guarded: probe::can_guard(),
         }

@@ -62,6 +62,9 @@ impl Report {
     /// Tell of the denials of a run that is over.
     pub(super) fn tell(self, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(reached), false) = (reached(plan, ended), self.quiet) {
+            output::stockade(reached);
+        }
         if !self.quiet && ended.status != Status::Exited(0) {
             show(plan, &denials);
         }
@@ -70,6 +73,13 @@ impl Report {
             None => Ok(()),
         }
     }
+}
+
+/// The limit for which a run was ended, in words.
+pub(super) fn reached(plan: &Plan, ended: &Ended) -> Option<String> {
+    let limit = ended.limit?;
+    let value = plan.limits.get(limit).map_or_else(String::new, |value| limit.show(value));
+    Some(format!("ended: the limit {limit} of {value} is reached"))
 }
 
 fn show(plan: &Plan, denials: &Denials) {

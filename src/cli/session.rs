@@ -136,7 +136,10 @@ fn list(store: &Store, json: bool) -> Done {
         output::line(format_args!("{id}\t{}\t{runs} runs\t{}\t{path}", state(found), ago(found.last_used)))?;
     }
     for name in listing.odd {
-        output::note(format_args!("{} is no session and is left alone", store.path().join("sessions").join(name).display()));
+        output::note(format_args!(
+            "{} is no session and is left alone",
+            store.path().join("sessions").join(name).display()
+        ));
     }
     Ok(0)
 }
@@ -200,12 +203,14 @@ fn to_json(found: &Found) -> Value {
     let runs: Vec<Value> = found
         .runs
         .iter()
-        .map(|run| json!({
-            "run": run.run,
-            "pid": run.supervisor.as_ref().map(|owner| owner.pid),
-            "command": run.command,
-            "created": seconds(run.created),
-        }))
+        .map(|run| {
+            json!({
+                "run": run.run,
+                "pid": run.supervisor.as_ref().map(|owner| owner.pid),
+                "command": run.command,
+                "created": seconds(run.created),
+            })
+        })
         .collect();
     json!({
         "id": found.id,

@@ -9,6 +9,7 @@ mod detach;
 mod failure;
 mod filter;
 mod init;
+mod limits;
 mod message;
 mod mirror;
 mod mounts;
@@ -20,9 +21,9 @@ mod supervise;
 mod user;
 mod watch;
 
+pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use step::Step;
-pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use supervise::{Ended, Running, Started, Status};
 pub use user::{UserError, become_user};
 
@@ -86,7 +87,8 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
         }
         Forked::Parent(child) => {
             drop(theirs);
-            Running::new(plan, child, ours, stdio, parent, begin, trace)
+            let running = Running::new(plan, child, ours, stdio, parent, begin, trace)?;
+            Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect()))
         }
     }
 }

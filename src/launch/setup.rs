@@ -9,7 +9,7 @@ use super::message::{self, Order, Received, Report};
 use super::mirror::Mirror;
 use super::mounts::{self, Built, PrivateDir};
 use super::stdio::Stdio;
-use super::{Failure, network, STATUS_FAILED, Step, init, watch};
+use super::{Failure, STATUS_FAILED, Step, init, network, watch};
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
 use crate::session;

@@ -1,18 +1,20 @@
 //! The supervisor's side of a running command: maps users, passes signals on, shares the terminal, learns the status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
-use crate::policy::Rules;
+use crate::policy::{Limit, Limits, Rules};
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
 use crate::sys::signal::{self as signals, Received};
 use crate::sys::{socket, terminal};
@@ -65,6 +67,8 @@ pub struct Ended {
     pub status: Status,
     /// What the policy denied the command.
     pub denials: Arc<Mutex<Denials>>,
+    /// The limit for which the supervisor ended it.
+    pub limit: Option<Limit>,
 }
 
 /// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
@@ -107,6 +111,7 @@ pub struct Running {
     started: Option<Started>,
     /// A run in nobody's foreground does not stop with its command.
     detached: bool,
+    limits: Watched,
 }
 
 /// Called with the command's process id as numbered here.
@@ -147,7 +152,14 @@ impl Running {
             trace,
             started: None,
             detached: false,
+            limits: Watched::new(&Limits::default(), Vec::new()),
         })
+    }
+
+    /// Look after these limits; `private` are the directories that count.
+    pub(super) fn limited(mut self, limits: &Limits, private: Vec<PathBuf>) -> Self {
+        self.limits = Watched::new(limits, private);
+        self
     }
 
     /// Have this called as soon as the command runs.
@@ -174,7 +186,7 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials }),
+            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, limit: self.limits.passed() }),
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -217,8 +229,17 @@ impl Running {
         let ready = {
             let mut watched: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.signals.as_fd()];
             watched.extend(self.parent.as_ref().map(AsFd::as_fd));
-            socket::wait_readable(&watched, None).map_err(|error| Failure::of(Step::Supervise, &error))?
+            socket::wait_readable(&watched, self.limits.timeout())
+                .map_err(|error| Failure::of(Step::Supervise, &error))?
         };
+        match self.limits.check(self.child.as_raw_nonzero().get().cast_unsigned()) {
+            Verdict::Nothing => {}
+            Verdict::End => self.signal(Signal::TERM.as_raw(), true)?,
+            Verdict::Kill => {
+                self.kill();
+                return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
+            }
+        }
         if ready.get(2) == Some(&true) {
             self.kill();
             return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));

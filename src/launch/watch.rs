@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::mirror::Mirror;
 use super::message::{self, Report};
+use super::mirror::Mirror;
 use super::mounts::{Built, mask};
 use super::setup::Setup;
 use super::{Failure, STATUS_FAILED, Step};

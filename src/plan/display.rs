@@ -14,6 +14,9 @@ impl fmt::Display for Plan {
         writeln!(f, "session:  {}", self.request.session.as_deref().unwrap_or("one of its own, removed at its end"))?;
         writeln!(f, "identity: {}", identity(&self.identity))?;
         writeln!(f, "network:  {}", network(self.network))?;
+        for (limit, setting) in self.limits.iter() {
+            writeln!(f, "limit:    {limit} {}  ({})", limit.show(setting.value), setting.origin)?;
+        }
         self.fmt_root(f)?;
         for op in &self.mounts {
             writeln!(f, "  {}", self.line(op))?;
@@ -100,6 +103,8 @@ impl Plan {
             .collect();
         let environment: Vec<String> =
             self.environment.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        let limits: serde_json::Map<String, Value> =
+            self.limits.iter().map(|(limit, setting)| (limit.to_string(), setting.value.into())).collect();
         json!({
             "command": words(self),
             "cwd": self.request.cwd,
@@ -111,6 +116,7 @@ impl Plan {
             "mounts": self.mounts,
             "guarded": self.guarded,
             "rules": rules,
+            "limits": limits,
             "environment": environment,
             "notes": self.notes,
         })

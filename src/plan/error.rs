@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::build::literal;
-use crate::policy::{Access, Origin, Rule};
+use crate::policy::{Access, Limit, Origin, Rule};
 use crate::sys::Errno;
 
 /// A plan that cannot be made.
@@ -13,6 +13,8 @@ pub enum Error {
     /// A rule that cannot be enforced here: an error, never a skip.
     #[error("{rule}: {problem}")]
     Rule { rule: Box<Named>, problem: Problem },
+    #[error("limit {limit} ({origin}): {why}")]
+    Limit { limit: Limit, origin: Origin, why: &'static str },
     #[error("the working directory {} is not visible inside", .0.display())]
     HiddenCwd(PathBuf),
 }
@@ -70,6 +72,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let (rule, problem) = match self {
+            Self::Limit { .. } => return None,
             Self::HiddenCwd(_) => return Some("name it in a rule, or choose another with --chdir".into()),
             Self::Rule { rule, problem } => (rule, problem),
         };

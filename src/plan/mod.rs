@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::policy::{Network, Rules};
+use crate::policy::{Limits, Network, Rules};
 
 /// What the command line asks for beyond the policy.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +74,7 @@ pub struct Plan {
     pub absent: Vec<usize>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
     pub promised: Vec<(PathBuf, &'static str)>,
+    pub limits: Limits,
     /// Refuse or end the run where the default is to state a known limit.
     pub strict: bool,
     /// Known limits that apply to this run.

@@ -11,6 +11,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor, value::MapA
 use toml::Spanned;
 
 use super::error::Problem;
+use super::limits;
 use super::{Access, Backing, Error, GitMode, Network, Origin};
 
 /// Lines longer than this are cut around the place that an error speaks of.
@@ -34,6 +35,7 @@ pub(super) struct Document {
     pub(super) network: NetworkTable,
     pub(super) environment: EnvironmentTable,
     pub(super) session: SessionTable,
+    pub(super) limits: BTreeMap<Spanned<String>, Spanned<limits::Value>>,
     pub(super) git: Option<Spanned<GitMode>>,
     pub(super) strict: Option<Spanned<bool>>,
 }

@@ -26,6 +26,8 @@ pub struct Sources {
     pub network: Option<(Network, Origin)>,
     /// The treatment of `.git`, likewise.
     pub git: Option<(GitMode, Origin)>,
+    /// Limits from the command line, as `name=value`.
+    pub limits: Vec<String>,
     /// `--strict` was given.
     pub strict: bool,
     /// Add the built-in rules that are stricter than a writable place around them. Without these a project is one free
@@ -53,10 +55,10 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     for file in &files {
         settings.add_file(file)?;
     }
-    settings.add_flags(sources);
+    settings.add_flags(sources)?;
     let rules = gather_rules(sources, &settings, &mut files)?;
-    let Settings { network, environment, session, git, strict } = settings;
-    Ok(Policy { rules, network, environment, session, git, strict, context: sources.context.clone() })
+    let Settings { network, environment, session, git, strict, limits } = settings;
+    Ok(Policy { rules, network, environment, session, git, strict, limits, context: sources.context.clone() })
 }
 
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {

@@ -65,7 +65,8 @@ fn split(path: &Path) -> Result<(&Path, PathBuf)> {
 /// A place on the host. `.` and `/` have no name of their own in what holds them.
 fn on_host(path: &Path) -> Result<Place> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    let (parent, name) = split(path).or_else(|error| if path.is_dir() { Ok((path, ".".into())) } else { Err(error) })?;
+    let (parent, name) =
+        split(path).or_else(|error| if path.is_dir() { Ok((path, ".".into())) } else { Err(error) })?;
     let dir = fs::openat2(fs::CWD, parent, flags, fs::Mode::empty(), ResolveFlags::NO_SYMLINKS);
     Ok(Place { dir: dir.map_err(|error| refuse(error, parent))?, name, path: path.to_owned() })
 }
@@ -136,8 +137,7 @@ fn copy_file(from: &Place, to: &Place) -> Result<()> {
     }
     let target = replace(to, || fs::create_at(&to.dir, &to.name, 0o600))?;
     let mut target = File::from(target);
-    io::copy(&mut File::from(source), &mut target)
-        .map_err(|source| Error::Copy { path: from.path.clone(), source })?;
+    io::copy(&mut File::from(source), &mut target).map_err(|source| Error::Copy { path: from.path.clone(), source })?;
     // Never a setuid bit.
     fs::fchmod(&target, stat.mode & 0o777).map_err(|error| Error::call("copy to", &to.path, error))
 }

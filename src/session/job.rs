@@ -65,6 +65,9 @@ pub enum JobEnd {
 struct Status {
     schema: u64,
     end: JobEnd,
+    /// Why stockade ended it, if it did.
+    #[serde(default)]
+    note: Option<String>,
     /// Seconds since 1970.
     ended: u64,
 }
@@ -225,12 +228,12 @@ impl Job {
         created.map(File::from).map_err(|error| Error::call("make", self.path.join(DENIALS), error))
     }
 
-    /// Write down how the job ended.
+    /// Write down how the job ended, and why stockade ended it, if it did.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn finish(&self, end: JobEnd) -> Result<()> {
-        self.replace(STATUS, &Status { schema: SCHEMA, end, ended: now() })
+    pub fn finish(&self, end: JobEnd, note: Option<String>) -> Result<()> {
+        self.replace(STATUS, &Status { schema: SCHEMA, end, note, ended: now() })
     }
 
     /// The job was never started: forget it.
@@ -367,6 +370,15 @@ impl FoundJob {
     #[must_use]
     pub fn log_size(&self) -> u64 {
         log::size(&self.dir)
+    }
+
+    /// Why stockade ended it, if it did.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        match record::parse::<Status>(&attr::read(&self.dir, Path::new(STATUS), LIMIT).ok()?) {
+            Parsed::Whole(status) => status.note,
+            _ => None,
+        }
     }
 
     /// What the policy denied it, a JSON line each; written when it ends.

@@ -46,7 +46,14 @@ impl LogWriter {
         state::mkdir(job, Path::new(LOG)).map_err(call)?;
         let dir = fs::open_beneath(job, Path::new(LOG), OFlags::RDONLY | OFlags::DIRECTORY).map_err(call)?;
         let position = fs::create_at(&dir, Path::new(POSITION), 0o600).map_err(call)?;
-        Ok(Self { dir, size: limit.max(LEAST) / SEGMENTS - OTHER, current: None, position, moving: Vec::new(), total: 0 })
+        Ok(Self {
+            dir,
+            size: limit.max(LEAST) / SEGMENTS - OTHER,
+            current: None,
+            position,
+            moving: Vec::new(),
+            total: 0,
+        })
     }
 
     /// Write everything that comes out of a pipe, to its end. A full disk costs output, not the job.

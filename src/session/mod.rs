@@ -31,8 +31,8 @@ mod id;
 mod job;
 mod lease;
 mod log;
-mod reap;
 mod network;
+mod reap;
 mod record;
 mod run;
 mod state;
@@ -40,6 +40,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod usage;
 
 pub use end::{End, Ended};
 pub use error::Error;
@@ -47,13 +48,14 @@ pub use id::{Id, IdError};
 pub use job::{FoundJob, Job, JobEnd, JobRecord, JobState, new_job_id};
 pub use lease::Lease;
 pub use log::{LogReader, LogWriter};
-pub use reap::{Reap, Reaped, Scope, Why};
 pub use network::Network;
+pub use reap::{Reap, Reaped, Scope, Why};
 pub use record::{Owner, Record, RecordState};
 pub use run::{Holder, RunRecord};
 pub use state::locate;
 pub use store::{Create, Found, Listing, Store, Want};
 pub use tree::{Cause, Left};
+pub use usage::{Processes, Usage, bytes_in};
 
 /// What every function here gives.
 pub type Result<T> = std::result::Result<T, Error>;

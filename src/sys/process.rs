@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Errno, Error, Fd, Result, last_errno};
 
-pub use rustix::process::{Pid, Signal, WaitStatus};
+pub use rustix::process::{Pid, Resource, Signal, WaitStatus};
 pub use rustix::thread::UnshareFlags;
 
 /// Which side of a fork this is.
@@ -181,6 +181,18 @@ pub fn close_inherited(first: RawFd) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Limit this process and what it starts from now on (`setrlimit(2)`), never to more than it has.
+pub fn limit(resource: Resource, value: u64) -> Result<()> {
+    let had = rustix::process::getrlimit(resource);
+    let value = had.maximum.map_or(value, |maximum| maximum.min(value));
+    // A little above for processor time: the first is told by a signal, the second kills.
+    let maximum =
+        if resource == Resource::Cpu { had.maximum.map_or(value + 1, |max| max.min(value + 1)) } else { value };
+    let new = rustix::process::Rlimit { current: Some(value), maximum: Some(maximum) };
+    rustix::process::setrlimit(resource, new)
+        .map_err(|errno| Error::new("setrlimit", format_args!("{resource:?}, {value}"), errno))
 }
 
 /// Raw parent process id; 0 when the parent is outside our pid namespace.

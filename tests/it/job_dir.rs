@@ -113,7 +113,12 @@ fn hidden() {
                 fs::create_dir_all(dir.join("tmp")).unwrap();
             }
             let before = tree(&dir);
-            job_run(&sandbox, &dir).hide(&hidden).read(sandbox.beside("jobs/other")).sh(PROBE).ok().prints("probe.sh\ntmp");
+            job_run(&sandbox, &dir)
+                .hide(&hidden)
+                .read(sandbox.beside("jobs/other"))
+                .sh(PROBE)
+                .ok()
+                .prints("probe.sh\ntmp");
             assert_eq!(tree(&dir), before);
             fs::remove_dir(dir.join("tmp")).unwrap_or_default();
         }

@@ -48,7 +48,8 @@ fn status_output_and_denials_are_kept() {
 #[test]
 fn it_has_no_terminal_and_nothing_of_its_caller() {
     let sandbox = Sandbox::new();
-    let call = "exec 8>/dev/null; $SK run --no-config --session s1 --detach -- sh -c 'cat; ls /proc/self/fd | wc -w; tty'";
+    let call =
+        "exec 8>/dev/null; $SK run --no-config --session s1 --detach -- sh -c 'cat; ls /proc/self/fd | wc -w; tty'";
     let id = sandbox.script(call).ok().out.trim().to_owned();
     ask(&sandbox, &["wait", &id]).fails();
     // 0, 1, 2, and that of ls itself.

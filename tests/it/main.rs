@@ -13,6 +13,7 @@ mod git;
 mod job_dir;
 mod jobs;
 mod kill_random;
+mod limits;
 mod network;
 mod paths;
 mod policy_errors;

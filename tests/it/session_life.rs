@@ -74,7 +74,8 @@ fn a_child_shares_its_parents_directories_and_keeps_it_alive() {
 #[test]
 fn end_can_wait() {
     let sandbox = Sandbox::new();
-    let mut run = sandbox.run().session("s1").spawn(["sh", "-c", "touch started; sleep 0.3; echo v > /tmp/x; cat /tmp/x"]);
+    let mut run =
+        sandbox.run().session("s1").spawn(["sh", "-c", "touch started; sleep 0.3; echo v > /tmp/x; cat /tmp/x"]);
     eventually("the start", || sandbox.project.join("started").exists().then_some(()));
     session(&sandbox, &["end", "--wait", "s1"]).ok();
     run.wait().ok().prints("v");
