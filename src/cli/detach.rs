@@ -1,15 +1,15 @@
 //! `stockade run --detach`: the run becomes a job.
 
-use std::path::PathBuf;
+use std::time::Duration;
 
 use super::error::Error;
 use super::options::Asked;
 use super::report::{self, Report};
 use super::run::{clean_up, words};
 use super::{Done, output};
-use crate::launch::{self, Detached, Failure, Status, Step, Supervisor};
+use crate::launch::{self, Detached, Ended, Failure, Status, Step, Supervisor};
 use crate::plan::Plan;
-use crate::session::{self, End, Id, Job, JobEnd, Lease, Store};
+use crate::session::{self, End, Id, Job, JobEnd, Lease, LogWriter, RunRecord, Store};
 use crate::{plan, probe};
 
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
         }
         Detached::Supervisor(supervisor) => {
             let ours = Ours { plan, lease, job, report, limit: args.log_limit };
-            ours.supervise(supervisor, store, policy.session.idle)
+            ours.supervise(supervisor, &store, policy.session.idle)
         }
     }
 }
@@ -90,66 +90,68 @@ fn failed(error: &session::Error) -> Failure {
 
 impl Ours {
     /// The rest of this process's life. Nobody reads what it would print.
-    fn supervise(self, supervisor: Supervisor, store: Store, idle: std::time::Duration) -> Done {
-        let argv = words(&self.plan);
-        let cwd = self.plan.request.cwd.clone();
-        let prepared = self
-            .job
-            .record(argv.clone(), &cwd, None)
-            .and_then(|()| self.lease.run_record(&argv.join(" ")))
-            .and_then(|run| Ok((run, self.job.log(self.limit)?)));
-        let (run, log) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                supervisor.fail(failed(&error));
-                return Err(error.into());
-            }
-        };
-        let running = match launch::start(&self.plan, &self.lease, None) {
-            Ok(running) => running,
+    fn supervise(self, supervisor: Supervisor, store: &Store, idle: Duration) -> Done {
+        let started = self.prepare().and_then(|made| Ok((made, launch::start(&self.plan, &self.lease, None)?)));
+        let ((run, log), running) = match started {
+            Ok(started) => started,
             Err(failure) => {
                 supervisor.fail(failure.clone());
                 return Err(failure.into());
             }
         };
         let (output, told) = supervisor.release()?;
-        let Self { plan, lease, job, report, .. } = self;
-        let at_start = Start { job: job.try_clone()?, argv, cwd, told: told.try_clone()? };
+        let at_start = Start { job: self.job.try_clone()?, plan: self.plan.clone(), told: told.try_clone()? };
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| log.pump(&output));
-            scope.spawn(|| clean_up(&store, &lease, idle));
+            scope.spawn(|| clean_up(store, &self.lease, idle));
             running.on_start(Box::new(move |command| at_start.tell(command))).wait()
         });
-        match &ended {
+        let lease = self.finish(ended, told)?;
+        drop(run);
+        lease.end()?;
+        Ok(0)
+    }
+
+    /// Write down what is about to run, and make its log.
+    fn prepare(&self) -> Result<(RunRecord, LogWriter), Failure> {
+        let words = words(&self.plan);
+        let command = words.join(" ");
+        self.job
+            .record(words, &self.plan.request.cwd, None)
+            .and_then(|()| Ok((self.lease.run_record(&command)?, self.job.log(self.limit)?)))
+            .map_err(|error| failed(&error))
+    }
+
+    /// Write down how it ended.
+    fn finish(self, ended: Result<Ended, Failure>, told: launch::Report) -> Result<Lease, Error> {
+        let Self { plan, lease, job, report, .. } = self;
+        match ended {
             Ok(ended) => {
                 // Who has seen the status finds the rest.
-                report.keep(job.denials()?, ended)?;
-                job.finish(end_of(ended.status), report::reached(&plan, ended))?;
+                report.keep(job.denials()?, &ended)?;
+                job.finish(end_of(ended.status), report::reached(&plan, &ended))?;
             }
             Err(failure) => {
                 // If the command never ran, the caller hears this and removes the job.
-                job.finish(JobEnd::Failed(text(failure)), None)?;
-                told.tell(&Err(failure.clone()));
+                job.finish(JobEnd::Failed(text(&failure)), None)?;
+                told.tell(&Err(failure));
             }
         }
-        drop((run, job, plan));
-        lease.end()?;
-        Ok(0)
+        Ok(lease)
     }
 }
 
 /// What is done when the command runs.
 struct Start {
     job: Job,
-    argv: Vec<String>,
-    cwd: PathBuf,
+    plan: Plan,
     told: launch::Report,
 }
 
 impl Start {
     fn tell(self, command: Option<u32>) {
-        let recorded = self.job.record(self.argv, &self.cwd, command).map_err(|error| failed(&error));
-        self.told.tell(&recorded);
+        let recorded = self.job.record(words(&self.plan), &self.plan.request.cwd, command);
+        self.told.tell(&recorded.map_err(|error| failed(&error)));
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn run(args: Args) -> Done {
         Command::Kill { job, grace } => kill(&mut find(&job)?, grace),
         Command::Signal { job, signal } => {
             let sent = find(&job)?.signal(number(&signal)?)?;
-            Ok(if sent { 0 } else { 1 })
+            Ok(u8::from(!sent))
         }
         Command::Rm { job, kill: ended } => {
             let mut job = find(&job)?;

@@ -36,8 +36,13 @@ enum Command {
         /// A path as commands of the session see it, such as /tmp/x
         path: Option<PathBuf>,
     },
-    /// Copy files into a session (SESSION:/tmp/x as destination) or out of it (as source); links are never followed
-    Cp { from: String, to: String },
+    /// Copy files into a session or out of it; links are never followed
+    Cp {
+        /// A path on the host, or `SESSION:/path` as commands of the session see it
+        from: String,
+        /// Likewise; one of the two is in a session
+        to: String,
+    },
     /// List the sessions of this machine
     List {
         /// Print JSON

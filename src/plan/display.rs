@@ -13,7 +13,7 @@ impl fmt::Display for Plan {
         writeln!(f, "in:       {}", self.request.cwd.display())?;
         writeln!(f, "session:  {}", self.request.session.as_deref().unwrap_or("one of its own, removed at its end"))?;
         writeln!(f, "identity: {}", identity(&self.identity))?;
-        writeln!(f, "network:  {}", network(self.network))?;
+        writeln!(f, "network:  {}", network(self))?;
         for (limit, setting) in self.limits.iter() {
             writeln!(f, "limit:    {limit} {}  ({})", limit.show(setting.value), setting.origin)?;
         }
@@ -141,9 +141,10 @@ fn identity(identity: &Identity) -> String {
     }
 }
 
-fn network(network: Network) -> &'static str {
-    match network {
-        Network::None => "none but loopback",
-        Network::Host => "the host's",
+fn network(plan: &Plan) -> &'static str {
+    match (plan.network, &plan.request.session) {
+        (Network::None, None) => "none but loopback",
+        (Network::None, Some(_)) => "none but loopback, which the runs of the session share",
+        (Network::Host, _) => "the host's",
     }
 }

@@ -113,10 +113,10 @@ fn copy(from: &Place, to: &Place, depth: u32) -> Result<Vec<PathBuf>> {
 }
 
 /// Make something new, in the place of what is there and is no directory.
-fn replace<T>(to: &Place, mut make: impl FnMut() -> sys::Result<T>) -> Result<T> {
+fn replace<T>(to: &Place, mut new: impl FnMut() -> sys::Result<T>) -> Result<T> {
     let call = |error| Error::call("copy to", &to.path, error);
     loop {
-        match make() {
+        match new() {
             Err(error) if error.is(Errno::EXIST) => match fs::unlink_at(&to.dir, &to.name) {
                 Err(error) if error.is(Errno::ISDIR) => return Err(Error::InPlace(to.path.clone())),
                 Err(error) if !error.is(Errno::NOENT) => return Err(call(error)),

@@ -220,7 +220,7 @@ mod tests {
         let chunks = chunks.to_vec();
         let feeder = std::thread::spawn(move || {
             let mut to = File::from(to);
-            chunks.iter().for_each(|chunk| to.write_all(chunk).unwrap());
+            to.write_all(&chunks.concat()).unwrap();
         });
         writer.pump(&from);
         feeder.join().unwrap();

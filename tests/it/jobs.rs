@@ -72,7 +72,7 @@ fn it_survives_its_caller_and_shares_tmp_with_foreground_runs() {
     let sandbox = Sandbox::new();
     let script = "for i in $(seq 60); do echo $i >> /tmp/p; sleep 0.02; done";
     let call = format!("$SK run --no-config --session s1 --detach -- sh -c '{script}'; sleep 1000");
-    let harness = std::process::Command::new("setsid")
+    let mut harness = std::process::Command::new("setsid")
         .args(["sh", "-c", &format!("{call} & echo $! > pid; wait")])
         .current_dir(&sandbox.project)
         .env("SK", sandbox.binary())
@@ -89,6 +89,7 @@ fn it_survives_its_caller_and_shares_tmp_with_foreground_runs() {
     let id = jobs[0]["id"].as_str().unwrap();
     let group = rustix::process::Pid::from_raw(harness.id().cast_signed()).unwrap();
     rustix::process::kill_process_group(group, Signal::KILL).unwrap();
+    harness.wait().unwrap();
     for _ in 0..10 {
         sandbox.run().session("s1").argv(["true"]).ok();
     }
