@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::Error;
+use super::layers::OnDisk;
 use super::options::Asked;
 use super::report::{self, Report};
 use super::run::{clean_up, words};
@@ -37,7 +38,10 @@ impl Args {
 }
 
 pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
-    let Asked { policy, mut request, session, want } = asked;
+    let Asked { policy, mut request, session, want, trying } = asked;
+    if trying {
+        return Err(Error::TryDetached);
+    }
     let id = session::new_job_id()?;
     let own = session.is_none();
     let session = session.map_or_else(|| own_session(&id), Ok)?;
@@ -63,8 +67,8 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
             Ok(0)
         }
         Detached::Supervisor(supervisor) => {
-            let ours = Ours { plan, lease, job, report, limit: args.log_limit };
-            ours.supervise(supervisor, &store, policy.session.idle)
+            let ours = Ours { plan, store, lease, job, report, limit: args.log_limit };
+            ours.supervise(supervisor, policy.session.idle)
         }
     }
 }
@@ -78,58 +82,80 @@ pub(super) fn own_session(job: &str) -> Result<Id, Error> {
 /// What the supervisor of a job has.
 struct Ours {
     plan: Plan,
+    store: Store,
     lease: Lease,
     job: Job,
     report: Report,
     limit: u64,
 }
 
-fn failed(error: &session::Error) -> Failure {
-    Failure::of(Step::Fork, error)
+/// What a job has on disk while it runs.
+struct Made {
+    run: RunRecord,
+    log: LogWriter,
+    on_disk: OnDisk,
+}
+
+/// An error in the form in which the caller hears it.
+fn as_failure(error: &Error) -> Failure {
+    match error {
+        Error::Launch(failure) => (**failure).clone(),
+        other => {
+            let mut failure = Failure::because(Step::Fork, other.to_string());
+            failure.causes.extend(other.causes());
+            failure.hint = other.hint();
+            failure
+        }
+    }
 }
 
 impl Ours {
     /// The rest of this process's life. Nobody reads what it would print.
-    fn supervise(self, supervisor: Supervisor, store: &Store, idle: Duration) -> Done {
-        let started = self.prepare().and_then(|made| Ok((made, launch::start(&self.plan, &self.lease, None)?)));
-        let ((run, log), running) = match started {
+    fn supervise(self, supervisor: Supervisor, idle: Duration) -> Done {
+        let started = self.prepare().and_then(|made| {
+            let running = launch::start(&self.plan, &self.lease, made.on_disk.layers(), None)?;
+            Ok((made, running))
+        });
+        let (Made { run, log, on_disk }, running) = match started {
             Ok(started) => started,
-            Err(failure) => {
-                supervisor.fail(failure.clone());
-                return Err(failure.into());
+            Err(error) => {
+                supervisor.fail(as_failure(&error));
+                return Err(error);
             }
         };
         let (output, told) = supervisor.release()?;
         let at_start = Start { job: self.job.try_clone()?, plan: self.plan.clone(), told: told.try_clone()? };
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| log.pump(&output));
-            scope.spawn(|| clean_up(store, &self.lease, idle));
+            scope.spawn(|| clean_up(&self.store, &self.lease, idle));
             running.on_start(Box::new(move |command| at_start.tell(command))).wait()
         });
-        let lease = self.finish(ended, told)?;
+        let kept = on_disk.finish(&self.store, ended.is_ok());
+        let lease = self.finish(ended, kept, told)?;
         drop(run);
         lease.end()?;
         Ok(0)
     }
 
-    /// Write down what is about to run, and make its log.
-    fn prepare(&self) -> Result<(RunRecord, LogWriter), Failure> {
+    /// Write down what is about to run, and make its log and layers.
+    fn prepare(&self) -> Result<Made, Error> {
         let words = words(&self.plan);
         let command = words.join(" ");
-        self.job
-            .record(words, &self.plan.request.cwd, None)
-            .and_then(|()| Ok((self.lease.run_record(&command)?, self.job.log(self.limit)?)))
-            .map_err(|error| failed(&error))
+        self.job.record(words, &self.plan.request.cwd, None)?;
+        let (run, log) = (self.lease.run_record(&command)?, self.job.log(self.limit)?);
+        let on_disk = OnDisk::prepare(&self.plan, &self.store, &self.lease, &run)?;
+        Ok(Made { run, log, on_disk })
     }
 
     /// Write down how it ended.
-    fn finish(self, ended: Result<Ended, Failure>, told: launch::Report) -> Result<Lease, Error> {
+    fn finish(self, ended: Result<Ended, Failure>, kept: Option<String>, told: launch::Report) -> Result<Lease, Error> {
         let Self { plan, lease, job, report, .. } = self;
         match ended {
             Ok(ended) => {
                 // Who has seen the status finds the rest.
                 report.keep(job.denials()?, &ended)?;
-                job.finish(end_of(ended.status), report::reached(&plan, &ended))?;
+                let kept = kept.map(|name| format!("what it wrote to overlays is kept as {name}"));
+                job.finish(end_of(ended.status), report::reached(&plan, &ended).or(kept))?;
             }
             Err(failure) => {
                 // If the command never ran, the caller hears this and removes the job.
@@ -151,7 +177,7 @@ struct Start {
 impl Start {
     fn tell(self, command: Option<u32>) {
         let recorded = self.job.record(words(&self.plan), &self.plan.request.cwd, command);
-        self.told.tell(&recorded.map_err(|error| failed(&error)));
+        self.told.tell(&recorded.map_err(|error| as_failure(&error.into())));
     }
 }
 

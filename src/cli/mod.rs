@@ -7,8 +7,10 @@ mod error;
 mod explain;
 mod gc;
 mod job;
+mod layers;
 mod options;
 mod output;
+mod overlay;
 mod ps;
 mod report;
 mod run;
@@ -37,6 +39,7 @@ enum Command {
     Job(job::Args),
     Ps(ps::Args),
     Gc(gc::Args),
+    Overlay(overlay::Args),
     Doctor(doctor::Args),
 }
 
@@ -54,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Ps(args) => ps::run(&args),
         Command::Job(args) => job::run(args),
         Command::Gc(args) => gc::run(&args),
+        Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

@@ -45,6 +45,18 @@ pub(super) struct Options {
     /// Limit what the run may use: pids, memory, cpu-time, open-files, file-size, wall-time or tmp-bytes
     #[arg(long, value_name = "NAME=VALUE")]
     limit: Vec<String>,
+    /// Let writes succeed everywhere: outside of what is writable they go to a layer that ends with the run
+    #[arg(long)]
+    redirect: bool,
+    /// Show the usual tool caches of the home directory as overlays: filled, and never changed by the run
+    #[arg(long)]
+    caches: bool,
+    /// Keep what is written to overlays under this name (see `stockade overlay`)
+    #[arg(long, value_name = "NAME")]
+    keep_overlay: Option<String>,
+    /// Change nothing but what is writable, show afterwards what would have changed, and ask what to do with it
+    #[arg(long = "try")]
+    try_first: bool,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -142,6 +154,8 @@ pub(super) struct Asked {
     pub(super) request: Request,
     pub(super) session: Option<Id>,
     pub(super) want: Want,
+    /// Show what would have changed, and ask.
+    pub(super) trying: bool,
 }
 
 impl Options {
@@ -162,8 +176,9 @@ impl Options {
         if session.is_none() && want.owner.is_some() {
             return Err(Error::OwnerOfNothing);
         }
+        let trying = self.try_first;
         let request = self.into_request(&policy, session.as_ref());
-        Ok(Asked { policy, request, session, want })
+        Ok(Asked { policy, request, session, want, trying })
     }
 
     fn sources(&self, context: Context) -> Sources {
@@ -184,8 +199,15 @@ impl Options {
             }),
             limits: self.limit.clone(),
             strict: self.strict,
+            redirect: self.redirected().map(flag),
+            caches: self.caches,
             guarded: probe::can_guard(),
         }
+    }
+
+    fn redirected(&self) -> Option<&'static str> {
+        let flags = [(self.redirect, "--redirect"), (self.try_first, "--try")];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 
     /// `--session`, `$STOCKADE_SESSION`, or the first variable of `id-from` that is set.
@@ -219,6 +241,7 @@ impl Options {
             nested_userns: self.allow_userns,
             preserve_fds: self.preserve_fds,
             die_with_parent: self.die_with_parent,
+            keep: self.keep_overlay.or_else(|| self.try_first.then(name_of_try)),
         }
     }
 
@@ -252,6 +275,11 @@ pub(super) fn idle() -> Result<Duration, Error> {
     let context = context(std::env::vars_os().collect(), None)?;
     let config = Some(config_file(&context));
     Ok(policy::load(&Sources { context, config, ..Sources::default() })?.session.idle)
+}
+
+fn name_of_try() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("try-{}-{}", since.as_secs(), std::process::id())
 }
 
 fn variable(text: &OsString) -> Result<(OsString, OsString), Error> {

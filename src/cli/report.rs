@@ -67,6 +67,7 @@ impl Report {
         }
         if !self.quiet && ended.status != Status::Exited(0) {
             show(plan, &denials);
+            show_overlays(ended);
         }
         match self.file {
             Some(file) => Ok(write(file, &denials)?),
@@ -101,6 +102,26 @@ fn show(plan: &Plan, denials: &Denials) {
             ));
         }
     }
+}
+
+fn show_overlays(ended: &Ended) {
+    for path in &ended.overlays.read_only {
+        output::stockade(format_args!("{path} stayed read-only: its file system cannot be a layer of an overlay"));
+    }
+    for full in &ended.overlays.full {
+        output::stockade(format_args!(
+            "the overlay is full: {} ({}; `size` in the rule or under [overlay] sets the limit)",
+            full.what,
+            size(full.limit)
+        ));
+    }
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = units.iter().find(|(shift, _)| bytes >= 1 << shift);
+    fits.map_or_else(|| format!("{bytes} bytes"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 
 fn exists(path: &Path) -> bool {

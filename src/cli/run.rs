@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::layers::OnDisk;
 use super::options::{Asked, Options};
-use super::{Done, detach, output, report};
+use super::{Done, detach, output, overlay, report};
 use crate::launch::{self, Trace};
 use crate::plan::Plan;
 use crate::session::{Lease, Reap, Scope, Store};
@@ -33,7 +34,7 @@ pub(super) fn run(args: Args) -> Done {
     if args.job.is_wanted() {
         return detach::run(asked, report, &args.job);
     }
-    let Asked { policy, request, session, want } = asked;
+    let Asked { policy, request, session, want, trying } = asked;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
@@ -42,18 +43,25 @@ pub(super) fn run(args: Args) -> Done {
         None => store.anonymous(want.parent.as_ref())?,
     };
     let record = lease.run_record(&words(&plan).join(" "))?;
-    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
-        std::thread::scope(|scope| {
-            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
-            running.wait()
-        })
+    let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
+        let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+                running.wait()
+            })
+        });
+        let kept = on_disk.finish(&store, ended.is_ok());
+        Ok((ended?, kept))
     });
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
-    let ended = ended?;
+    let (ended, kept) = ended?;
     report.tell(&plan, &ended)?;
+    if let Some(name) = kept {
+        overlay::tell_kept(&store, &name, trying)?;
+    }
     Ok(ended.status.code())
 }
 

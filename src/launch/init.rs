@@ -87,6 +87,7 @@ fn open_files(setup: &Setup<'_>) -> Result<Files, Failure> {
     for (number, source) in setup.stdio.sources.iter().enumerate() {
         files[number] = match source {
             Source::Pass => None,
+            Source::Device { path, device, access } => stdio::open_device(path, *device, *access),
             Source::Pipe(end) => Some(clone(end)?),
             Source::SameAsOutput => files[1].as_ref().map(clone).transpose()?,
             Source::Reopen { path, offset, file, otherwise } => Some(match stdio::open_inside(path, *offset, *file) {

@@ -14,6 +14,7 @@ mod message;
 mod mirror;
 mod mounts;
 mod network;
+mod overlay;
 mod setup;
 mod stdio;
 mod step;
@@ -23,13 +24,16 @@ mod watch;
 
 pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
+pub use overlay::{Full, OverlayReport};
 pub use step::Step;
 pub use supervise::{Ended, Running, Started, Status};
 pub use user::{UserError, become_user};
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::overlay::Layers;
 use crate::plan::{Op, Plan};
 use crate::policy::Network;
 use crate::session::Lease;
@@ -42,11 +46,11 @@ use stdio::Stdio;
 /// Called with each step and the time since the launch began, if the run is traced.
 pub type Trace = Box<dyn FnMut(Step, Duration)>;
 
-/// Start the run. The process must have one thread.
+/// Start the run. The process must have one thread. `layers` are those of the overlays on disk.
 ///
 /// # Errors
 /// What could not be prepared; failures of the new processes come from [`Running::wait`].
-pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Running, Failure> {
+pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Trace>) -> Result<Running, Failure> {
     let begin = Instant::now();
     let mut traced = |step| {
         if let Some(trace) = &mut trace {
@@ -70,11 +74,13 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
-            let leases = lease.fds().collect();
+            let locks = layers.iter().flat_map(|layers| &layers.leases);
+            let leases = lease.fds().chain(locks.map(AsFd::as_fd)).collect();
             let traced = trace.is_some();
             let setup = Setup {
                 plan,
                 private: &private,
+                layers,
                 stdio: &stdio,
                 control: theirs,
                 supervisor,

@@ -6,8 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::mirror::Mirror;
+use super::overlay::{Memory, Overlays, Tree};
 use super::watch::Free;
 use super::{Failure, Step};
+use crate::overlay::Layers;
 use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
@@ -42,14 +44,25 @@ pub(super) struct Built {
     pub(super) masks: Option<OwnedFd>,
     pub(super) free: Vec<Free>,
     pub(super) mirrors: Vec<Mirror>,
+    /// What holds the layers of overlays in memory.
+    pub(super) memory: Vec<Memory>,
+    /// Overlays that could not be, where none is required.
+    pub(super) not_overlaid: Vec<String>,
 }
 
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
+pub(super) fn build(
+    plan: &Plan,
+    private: &[PrivateDir],
+    layers: &[Layers],
+    trace: &mut dyn FnMut(Step),
+) -> Done<Built> {
     trace(Step::CloneTrees);
     let mut builder = Builder {
         plan,
         trees: HashMap::new(),
+        overlays: HashMap::new(),
+        skipped: Vec::new(),
         devices: Vec::new(),
         frames: Vec::new(),
         masks: None,
@@ -57,19 +70,24 @@ pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(S
         mirrors: Vec::new(),
         outer_proc: None,
     };
+    let (memory, not_overlaid) = builder.make_overlays(layers)?;
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
     mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
         .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
-    builder.attach_all()
+    let built = builder.attach_all()?;
+    Ok(Built { memory, not_overlaid, ..built })
 }
 
 struct Builder<'a> {
     plan: &'a Plan,
     /// What was cloned, by index of the operation.
     trees: HashMap<usize, OwnedFd>,
+    overlays: HashMap<usize, Tree>,
+    /// Overlays that could not be, where none is required.
+    skipped: Vec<usize>,
     /// The device nodes of the minimal `/dev` with their names.
     devices: Vec<(&'static str, OwnedFd)>,
     /// File systems of ours that become read-only when everything is in its place.
@@ -88,6 +106,16 @@ fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
 }
 
 impl Builder<'_> {
+    fn make_overlays(&mut self, layers: &[Layers]) -> Done<(Vec<Memory>, Vec<String>)> {
+        let mut overlays = Overlays::new(self.plan, layers);
+        for (index, op) in self.plan.mounts.iter().enumerate() {
+            if let Some(tree) = overlays.make(op)? {
+                self.overlays.insert(index, tree);
+            }
+        }
+        overlays.finish()
+    }
+
     fn clone_all(&mut self, private: &[PrivateDir]) -> Done<()> {
         let plan = self.plan;
         for (index, op) in plan.mounts.iter().enumerate() {
@@ -114,7 +142,9 @@ impl Builder<'_> {
         let set = match view {
             View::Read => RDONLY | NOSUID | NODEV,
             View::Write => NOSUID | NODEV,
-            View::Device => NOSUID,
+            // Of a directory of devices (/dev/shm, say) the names may be changed, of a node not even the mode.
+            View::Device if fs::lstat(path).is_ok_and(|stat| stat.is_dir()) => NOSUID,
+            View::Device => RDONLY | NOSUID,
         };
         let cloned = fs::open_place(path).and_then(|place| mount::clone_tree(&place, Path::new("")));
         let tree = match cloned {
@@ -159,7 +189,8 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(Built { masks: self.masks, free: self.free, mirrors: self.mirrors })
+        let (masks, free, mirrors) = (self.masks, self.free, self.mirrors);
+        Ok(Built { masks, free, mirrors, memory: Vec::new(), not_overlaid: Vec::new() })
     }
 
     /// The directory that everything is attached below.
@@ -188,6 +219,7 @@ impl Builder<'_> {
             Op::Mirror { path, of, .. } => self.mirror(root, index, path, of.as_deref()),
             Op::Private { path, .. } => self.attach_private(root, index, path),
             Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
+            Op::Overlay { path, .. } => self.attach_overlay(root, index, path),
         }
     }
 
@@ -202,7 +234,8 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if !stubbed && cloned != there {
+        let made_here = stubbed || self.lies_in_overlay(index);
+        if !made_here && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
         mount::attach(&tree, &place).map_err(attaching(path))?;
@@ -215,6 +248,29 @@ impl Builder<'_> {
     fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         mount::attach(&tree, target(root, path)?).map_err(attaching(path))
+    }
+
+    /// An overlay shows other files than the host has: what is attached there cannot be compared.
+    fn lies_in_overlay(&self, index: usize) -> bool {
+        let path = self.plan.mounts[index].path();
+        let above = self.plan.mounts[..index].iter().enumerate().filter(|(_, op)| {
+            op.path() != path && path.starts_with(op.path()) && !matches!(op, Op::Stub { .. } | Op::Link { .. })
+        });
+        let nearest = above.max_by_key(|(_, op)| op.path().components().count());
+        nearest.is_some_and(|(index, op)| matches!(op, Op::Overlay { .. }) && !self.skipped.contains(&index))
+    }
+
+    fn attach_overlay(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.overlays.remove(&index) else {
+            self.skipped.push(index);
+            return Ok(());
+        };
+        let place = target(root, path)?;
+        let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
+        if !stubbed && !self.lies_in_overlay(index) && file(&place, path)? != tree.shows {
+            return Err(exchanged(path));
+        }
+        mount::attach(&tree.mount, &place).map_err(attaching(path))
     }
 
     /// A tmpfs for mount points, attached at `place`; gives its root.
@@ -298,8 +354,18 @@ fn clone_device(name: &'static str, path: &Path) -> Done<Option<(&'static str, O
         // A container may lack one of them; it is missing inside too.
         Err(error) if error.is(Errno::NOENT) => Ok(None),
         Err(error) => Err(Failure::of(Step::CloneTrees, &error).about(path.display())),
-        Ok(tree) => Ok(Some((name, tree))),
+        Ok(tree) => {
+            keep_node(&tree).map_err(|error| Failure::of(Step::CloneTrees, &error).about(path.display()))?;
+            Ok(Some((name, tree)))
+        }
     }
+}
+
+/// A device can be written on a read-only mount, but its node's mode, owner and times cannot: root would change the
+/// host's own.
+fn keep_node(tree: &OwnedFd) -> sys::Result<()> {
+    let set = RDONLY | NOSUID | NOEXEC;
+    mount::set_attributes(tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
 }
 
 fn clone_private(path: &Path, private: &[PrivateDir]) -> Done<OwnedFd> {

@@ -2,14 +2,17 @@
 //!
 //! It stays outside the pid namespace, so nothing inside can see or signal it, and it holds the session's lease.
 
+use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::message::{self, Order, Received, Report};
 use super::mirror::Mirror;
 use super::mounts::{self, Built, PrivateDir};
+use super::overlay::{Memory, OverlayReport};
 use super::stdio::Stdio;
 use super::{Failure, STATUS_FAILED, Step, init, network, watch};
+use crate::overlay::Layers;
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
 use crate::session;
@@ -22,6 +25,7 @@ use crate::sys::{self, fs, mount, socket};
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) private: &'a [PrivateDir],
+    pub(super) layers: &'a [Layers],
     pub(super) stdio: &'a Stdio,
     pub(super) control: OwnedFd,
     /// The supervisor.
@@ -38,7 +42,12 @@ pub(super) struct Setup<'a> {
 /// The whole life of the process. Never returns.
 pub(super) fn run(setup: &Setup<'_>, network: Option<session::Network>) -> ! {
     let status = match prepare(setup, network).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
-        Ok(((init, ended), built)) => watch::until_end(setup, init, &ended, built),
+        Ok(((init, ended), mut built)) => {
+            let (memory, not_overlaid) = (take(&mut built.memory), take(&mut built.not_overlaid));
+            let status = watch::until_end(setup, init, &ended, built);
+            tell_overlays(setup, &memory, not_overlaid);
+            status
+        }
         Err(failure) => {
             // Without a supervisor nobody is left to be told.
             let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
@@ -88,7 +97,7 @@ fn prepare(setup: &Setup<'_>, network: Option<session::Network>) -> Result<Built
         setup.trace(Step::LimitNamespaces);
         init::limit_namespaces(setup.plan)?;
     }
-    let built = mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
+    let built = mounts::build(setup.plan, setup.private, setup.layers, &mut |step| setup.trace(step))?;
     if !network {
         setup.trace(Step::Loopback);
         at(Step::Loopback, socket::loopback_up())?;
@@ -148,9 +157,19 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
             keep.extend(built.masks.as_ref().map(AsFd::as_fd));
             keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
             keep.extend(built.mirrors.iter().flat_map(Mirror::fds));
+            keep.extend(built.memory.iter().map(AsFd::as_fd));
             keep_only(&keep, &[])?;
             Ok((init, ended))
         }
+    }
+}
+
+/// Nothing runs any more: what an overlay holds now is what it held in the end.
+fn tell_overlays(setup: &Setup<'_>, memory: &[Memory], read_only: Vec<String>) {
+    let overlays = OverlayReport { full: memory.iter().filter_map(Memory::full).collect(), read_only };
+    if overlays != OverlayReport::default() {
+        // Without a supervisor nobody is left to be told.
+        let _ = message::send(&setup.control, &Report::Overlays(overlays), &[]);
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
-use super::{Failure, STATUS_FAILED, Step, Trace, setup};
+use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
 use crate::policy::{Limit, Limits, Rules};
@@ -69,6 +69,8 @@ pub struct Ended {
     pub denials: Arc<Mutex<Denials>>,
     /// The limit for which the supervisor ended it.
     pub limit: Option<Limit>,
+    /// What there is to say of the overlays.
+    pub overlays: OverlayReport,
 }
 
 /// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
@@ -101,6 +103,7 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
+    overlays: OverlayReport,
     /// The user's stop was passed on, and no stop was reported yet.
     stop_asked: bool,
     /// The command's process group as numbered here.
@@ -146,6 +149,7 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
+            overlays: OverlayReport::default(),
             stop_asked: false,
             command: None,
             begin,
@@ -178,6 +182,7 @@ impl Running {
         let outcome = self.supervise();
         // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
         let ended = process::wait(Some(self.child), process::until_end());
+        self.hear_last();
         self.take_terminal();
         self.pumps.finish();
         if let Some(broker) = self.broker {
@@ -186,7 +191,10 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, limit: self.limits.passed() }),
+            Outcome::Status(status) => {
+                let limit = self.limits.passed();
+                Ok(Ended { status, denials: self.denials, overlays: self.overlays, limit })
+            }
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -267,6 +275,7 @@ impl Running {
             Report::Command => self.command = sender,
             Report::Started => self.start(),
             Report::Stopped(signal) => self.stopped(signal)?,
+            Report::Overlays(overlays) => self.overlays = overlays,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
                 for (number, offset) in offsets.into_iter().enumerate() {
@@ -283,6 +292,18 @@ impl Running {
     fn start(&mut self) {
         if let Some(started) = self.started.take() {
             started(self.command.map(|pid| pid.as_raw_nonzero().get().cast_unsigned()));
+        }
+    }
+
+    /// What was said after the command's end.
+    fn hear_last(&mut self) {
+        let waits = |control: &OwnedFd| socket::wait_readable(&[control.as_fd()], Some(std::time::Duration::ZERO));
+        while waits(&self.control).is_ok_and(|ready| ready[0]) {
+            match message::receive::<Report>(&self.control) {
+                Ok(Some(message::Received { message: Report::Overlays(overlays), .. })) => self.overlays = overlays,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
         }
     }
 

@@ -69,7 +69,7 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
-        let Built { masks, free, mirrors } = built;
+        let Built { masks, free, mirrors, .. } = built;
         let hidden = setup.plan.hidden.as_slice();
         let strict = setup.plan.strict;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
@@ -122,8 +122,12 @@ impl<'a> Watcher<'a> {
         let (stays, moved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.free).into_iter().partition(Free::is_in_place);
         self.free = stays;
         for free in moved {
+            match mount::detach_at(&free.tree) {
+                // Removed together with its directory, which the command itself may have done.
+                Err(error) if error.is(sys::Errno::INVAL) => continue,
+                detached => detached.map_err(|error| failed(&error, &free.path))?,
+            }
             self.end_if_strict(&free.path, "was moved on the host")?;
-            mount::detach_at(&free.tree).map_err(|error| failed(&error, &free.path))?;
         }
         Ok(())
     }

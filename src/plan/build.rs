@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::Problem;
+use super::overlay::Overlaying;
 use super::{Error, Extent, Facts, Identity, Plan, Request, State, environment, mounts};
 use crate::policy::{Access, Limit, Origin, Policy, Rule, Target};
 
@@ -15,7 +16,9 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
     check_links(policy, &facts)?;
     check_limits(policy, &facts)?;
     let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
-    let layout = mounts::layout(&facts, &request, &environment.wanted, policy.context.job_dir().as_deref())?;
+    let overlaying = Overlaying::of(policy, &request);
+    let layout =
+        mounts::layout(&facts, &request, &environment.wanted, overlaying, policy.context.job_dir().as_deref())?;
     environment.name_job_tmp(layout.job_tmp);
     let mut notes = layout.notes;
     note_hard_links(policy, &facts, &mut notes)?;
@@ -31,6 +34,7 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         absent: layout.absent,
         promised: environment.promised,
         limits: policy.limits.clone(),
+        overlay_size: policy.overlay.size,
         strict: policy.strict.value,
         notes,
         request,

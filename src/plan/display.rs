@@ -83,6 +83,7 @@ impl Plan {
                 format!("mirror   {path}, with links to what {} holds  ({})", of.display(), why(rule))
             }
             Op::Mirror { of: None, rule, .. } => format!("mirror   {path}, with nothing in it  ({})", why(rule)),
+            Op::Overlay { upper, rule, .. } => format!("overlay  {path}, {upper}  ({})", why(rule)),
             Op::Stub { kind: Kind::Directory, .. } => format!("make     {path}/  (in a directory of ours)"),
             Op::Stub { kind: Kind::File, .. } => format!("make     {path}  (in a directory of ours)"),
             Op::Link { target, .. } => format!("link     {path} -> {}  (in a directory of ours)", target.display()),

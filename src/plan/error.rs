@@ -50,8 +50,10 @@ pub enum Problem {
     Crowded { dir: PathBuf, other: PathBuf },
     #[error("follows the symbolic link {}, which lies in a place that {writable} makes writable", link.display())]
     PlantedLink { link: PathBuf, writable: Origin },
-    #[error("overlays are not available yet")]
-    Overlay,
+    #[error("an overlay is of a directory, and this is none: name the directory that holds it")]
+    OverlayFile,
+    #[error("nothing of it can be an overlay: it is {0}")]
+    NoLower(String),
     #[error("a stricter rule inside a writable place needs seccomp user notification, which is not available here")]
     NoNotification,
     #[error("{} compares names without regard to case, so a rule cannot hold there by its name", .0.display())]

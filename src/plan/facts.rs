@@ -23,6 +23,10 @@ pub struct Facts {
     pub anchors: BTreeMap<usize, Anchor>,
     /// The directories in each guarded directory.
     pub children: BTreeMap<PathBuf, Vec<Child>>,
+    /// What is mounted, by path.
+    pub mounts: Vec<super::Mount>,
+    /// The directories in each directory that cannot be an overlay as a whole.
+    pub split: BTreeMap<PathBuf, Vec<Child>>,
     /// Those of the guarded directories that compare names without regard to case.
     pub folding: BTreeSet<PathBuf>,
     /// The device of the caller's terminal.
@@ -82,6 +86,7 @@ pub enum State {
         kind: Kind,
         file: FileId,
         nlink: u32,
+        uid: u32,
     },
     Absent,
     /// The caller may not look, or the look-up failed.

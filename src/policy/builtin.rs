@@ -1,5 +1,7 @@
 //! The rules that hold if nobody says anything: the lowest layer.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{Access, Backing, Context, GitMode, Network, Origin, Rule, Target, builtin_git};
@@ -65,6 +67,33 @@ const SECRETS: &[&str] = &[
 
 /// Below the home directory: readable inside of what is hidden. Without it ssh asks about every host that is known.
 const NOT_SECRET: &[&str] = &[".ssh/known_hosts"];
+
+/// Below the home directory: what tools keep to be faster the next time.
+const CACHES: &[&str] = &[
+    ".cache",
+    ".npm",
+    ".yarn",
+    ".bun/install/cache",
+    ".local/share/pnpm",
+    ".cargo/registry",
+    ".cargo/git",
+    "go/pkg",
+    ".gradle/caches",
+    ".m2/repository",
+    ".nuget/packages",
+    ".gem",
+];
+
+/// Variables that say where tools keep such things instead, and the places below.
+const CACHE_VARIABLES: &[(&str, &[&str])] = &[
+    ("XDG_CACHE_HOME", &[""]),
+    ("CARGO_HOME", &["registry", "git"]),
+    ("GOMODCACHE", &[""]),
+    ("GOCACHE", &[""]),
+    ("PIP_CACHE_DIR", &[""]),
+    ("UV_CACHE_DIR", &[""]),
+    ("npm_config_cache", &[""]),
+];
 
 /// Below the project, and below the home directory where that can be written: what tools outside execute or trust.
 const TRUSTED: &[(&str, &str)] = &[
@@ -141,6 +170,21 @@ pub(super) fn late_rules(context: &Context, choices: &Choices) -> impl Iterator<
     })
 }
 
+/// What `--caches` adds: tools find their caches filled, and what they write goes with the run.
+pub(super) fn caches(context: &Context) -> Vec<Rule> {
+    let at_home = CACHES.iter().map(|name| context.home.join(name)).filter(|_| !context.home.as_os_str().is_empty());
+    let elsewhere = CACHE_VARIABLES.iter().flat_map(|(variable, names)| {
+        let base = context.env.get(OsStr::new(variable)).map(PathBuf::from).filter(|base| base.is_absolute());
+        base.into_iter().flat_map(|base| names.iter().map(move |name| base.join(name)))
+    });
+    let paths: BTreeSet<PathBuf> = at_home.chain(elsewhere).map(|path| path.components().collect()).collect();
+    paths.into_iter().map(|path| Rule { origin: Origin::Flag("--caches".into()), ..cache(path) }).collect()
+}
+
+fn cache(path: PathBuf) -> Rule {
+    rule(path, Access::Overlay, Some("a cache of the host's, which the run does not change"))
+}
+
 fn run_rules(network: Network) -> impl Iterator<Item = Rule> {
     // nscd answers with the host's view of names and connects to where it likes: only for who has the host's network.
     let nscd = (network == Network::Host).then_some(&("nscd", RESOLVER));
@@ -196,5 +240,6 @@ pub(super) fn target_rule(target: Target, access: Access, reason: Option<&str>) 
         plain: false,
         size: None,
         backing: Backing::default(),
+        scope: None,
     }
 }

@@ -73,6 +73,9 @@ pub enum Problem {
     Pattern { pattern: String, message: String },
     #[error("`{0}` is for overlay rules only")]
     OnlyOverlay(&'static str),
+    /// The kernel limits file systems, not directories.
+    #[error("an overlay on disk cannot be limited to a size")]
+    DiskSize,
     #[error("{what} is {access} here and {other} in {}; one layer cannot say both", place(origin))]
     Contradiction { what: String, access: Access, other: Access, origin: Origin },
     #[error("another size or backing for the overlay {what} is in {}; one layer cannot say both", place(origin))]

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::error::Problem;
 use super::limits;
-use super::{Access, Backing, Error, GitMode, Network, Origin};
+use super::{Access, Backing, Error, GitMode, Network, Origin, Scope};
 
 /// Lines longer than this are cut around the place that an error speaks of.
 const EXCERPT: usize = 160;
@@ -25,6 +25,8 @@ pub(super) struct PolicyFile {
     pub(super) base: PathBuf,
     text: Text,
     pub(super) document: Document,
+    /// Of the table `files`, whose lists are taken one by one.
+    pub(super) redirect: Option<Spanned<bool>>,
 }
 
 /// What a policy file may hold.
@@ -36,6 +38,7 @@ pub(super) struct Document {
     pub(super) environment: EnvironmentTable,
     pub(super) session: SessionTable,
     pub(super) limits: BTreeMap<Spanned<String>, Spanned<limits::Value>>,
+    pub(super) overlay: OverlayTable,
     pub(super) git: Option<Spanned<GitMode>>,
     pub(super) strict: Option<Spanned<bool>>,
 }
@@ -48,6 +51,15 @@ struct Files {
     overlay: Vec<Spanned<Element>>,
     private: Vec<Spanned<Element>>,
     write: Vec<Spanned<Element>>,
+    redirect: Option<Spanned<bool>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OverlayTable {
+    #[serde(deserialize_with = "size")]
+    pub(super) size: Option<u64>,
+    pub(super) scope: Option<Scope>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -78,6 +90,7 @@ pub(super) struct Element {
     pub(super) optional: bool,
     pub(super) size: Option<u64>,
     pub(super) backing: Option<Backing>,
+    pub(super) scope: Option<Scope>,
     pub(super) reason: Option<String>,
 }
 
@@ -92,6 +105,8 @@ struct ElementTable {
     size: Option<u64>,
     #[serde(default)]
     backing: Option<Backing>,
+    #[serde(default)]
+    scope: Option<Scope>,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -119,10 +134,14 @@ impl PolicyFile {
     }
 
     pub(super) fn parse(path: &Path, base: PathBuf, source: String) -> Result<Self, Error> {
-        let parsed = toml::from_str(&source);
-        let file = Self { path: path.to_owned(), base, text: Text::new(source), document: Document::default() };
+        let parsed = toml::from_str::<Document>(&source);
+        let (path, text) = (path.to_owned(), Text::new(source));
+        let file = Self { path, base, text, document: Document::default(), redirect: None };
         match parsed {
-            Ok(document) => Ok(Self { document, ..file }),
+            Ok(mut document) => {
+                let redirect = document.files.redirect.take();
+                Ok(Self { document, redirect, ..file })
+            }
             Err(error) => {
                 let offset = error.span().map_or(0, |span: Range<usize>| span.start);
                 Err(file.fault(offset, Problem::Syntax(error.message().replace('\n', ", "))))
@@ -229,13 +248,13 @@ impl<'de> Visitor<'de> for ElementVisitor {
     }
 
     fn visit_string<E: de::Error>(self, path: String) -> Result<Element, E> {
-        Ok(Element { path, optional: false, size: None, backing: None, reason: None })
+        Ok(Element { path, optional: false, size: None, backing: None, scope: None, reason: None })
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Element, M::Error> {
-        let ElementTable { path, optional, size, backing, reason } =
+        let ElementTable { path, optional, size, backing, scope, reason } =
             ElementTable::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Element { path, optional, size, backing, reason })
+        Ok(Element { path, optional, size, backing, scope, reason })
     }
 }
 

@@ -53,6 +53,17 @@ pub enum Backing {
     Disk,
 }
 
+/// How long what was written to an overlay is seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// By this run only.
+    #[default]
+    Run,
+    /// By the session's next runs too, until the session ends.
+    Session,
+}
+
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -69,6 +80,8 @@ pub struct Rule {
     /// Size limit of an overlay in bytes.
     pub size: Option<u64>,
     pub backing: Backing,
+    /// How long what is written to an overlay is seen; `None`: as `[overlay] scope` says.
+    pub scope: Option<Scope>,
 }
 
 /// The answer to "what may be done with this path?".

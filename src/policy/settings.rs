@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::error::Problem;
 use super::file::{EnvironmentTable, PolicyFile};
 use super::load::Sources;
-use super::{Environment, Error, GitMode, Limits, Network, Origin, SessionSettings, Setting};
+use super::{Environment, Error, GitMode, Limits, Network, Origin, OverlaySettings, SessionSettings, Setting};
 
 /// How long a session without runs and owner lives if nobody says otherwise.
 const IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -21,6 +21,8 @@ pub(super) struct Settings {
     pub(super) git: Setting<GitMode>,
     pub(super) strict: Setting<bool>,
     pub(super) limits: Limits,
+    pub(super) overlay: OverlaySettings,
+    pub(super) redirect: Setting<bool>,
 }
 
 impl Settings {
@@ -32,6 +34,8 @@ impl Settings {
             git: Setting { value: GitMode::Guarded, origin: Origin::BuiltIn },
             strict: Setting { value: false, origin: Origin::BuiltIn },
             limits: Limits::default(),
+            overlay: OverlaySettings::default(),
+            redirect: Setting { value: false, origin: Origin::BuiltIn },
         }
     }
 
@@ -40,6 +44,9 @@ impl Settings {
         replace(&mut self.network, document.network.mode.as_ref(), file);
         replace(&mut self.git, document.git.as_ref(), file);
         replace(&mut self.strict, document.strict.as_ref(), file);
+        replace(&mut self.redirect, file.redirect.as_ref(), file);
+        self.overlay.size = document.overlay.size.or(self.overlay.size);
+        self.overlay.scope = document.overlay.scope.unwrap_or(self.overlay.scope);
         self.add_environment(&document.environment, file)?;
         self.session.id_from.extend(checked_names(&document.session.id_from, file)?);
         for (name, value) in &document.limits {
@@ -62,6 +69,9 @@ impl Settings {
         }
         if sources.strict {
             self.strict = Setting { value: true, origin: Origin::Flag("--strict".to_owned()) };
+        }
+        if let Some(origin) = sources.redirect.clone() {
+            self.redirect = Setting { value: true, origin };
         }
         sources.limits.iter().try_for_each(|text| self.add_limit(text))
     }

@@ -1,6 +1,7 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod overlay;
 mod second_ways;
 mod worktree;
 
@@ -41,6 +42,7 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let caller = caller()?;
     let anchors = anchors(&names, &places, &caller);
     let children = guarded_children(&names, &places);
+    let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
         caller,
         anchors,
@@ -48,6 +50,8 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         names,
         folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
         children,
+        mounts: overlays.mounts,
+        split: overlays.split,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
@@ -204,7 +208,7 @@ fn direct(path: &Path, state: State) -> Place {
 
 fn present(stat: &Stat) -> State {
     let kind = if stat.is_dir() { Kind::Directory } else { Kind::File };
-    State::Present { kind, file: stat.file, nlink: stat.nlink }
+    State::Present { kind, file: stat.file, nlink: stat.nlink, uid: stat.uid }
 }
 
 fn missing(errno: Errno) -> State {

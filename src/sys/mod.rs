@@ -12,6 +12,7 @@ pub mod attr;
 pub mod caller;
 pub mod fs;
 pub mod host;
+pub mod layer;
 pub mod lock;
 pub mod mount;
 pub mod mountinfo;

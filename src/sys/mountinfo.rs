@@ -13,6 +13,8 @@ pub struct Entry {
     pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
+    /// The type of the file system.
+    pub kind: String,
 }
 
 /// The mounts of our namespace, in the kernel's order: of several at one place the last is on top.
@@ -29,7 +31,8 @@ fn entry(line: &[u8]) -> Option<Entry> {
     let dev = String::from_utf8(fields.next()?.to_vec()).ok()?;
     let root = unescape(fields.next()?);
     let point = unescape(fields.next()?);
-    Some(Entry { dev, root, point })
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    Some(Entry { dev, root, point, kind: String::from_utf8_lossy(kind).into_owned() })
 }
 
 /// Space, tab, newline and backslash are written as three octal digits.
@@ -60,7 +63,8 @@ mod tests {
     #[test]
     fn fields_and_escapes() {
         let line = br"36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
-        let expected = Entry { dev: "98:0".into(), root: "/mnt1".into(), point: r"/mnt/a b\c".into() };
+        let (dev, root, point) = ("98:0".into(), "/mnt1".into(), r"/mnt/a b\c".into());
+        let expected = Entry { dev, root, point, kind: "ext3".into() };
         assert_eq!(entry(line), Some(expected));
         assert_eq!(entry(b""), None);
     }

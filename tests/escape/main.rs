@@ -11,6 +11,7 @@ mod support;
 mod abstract_socket;
 mod core_pattern;
 mod device_directory;
+mod device_mode;
 mod device_node;
 mod file_handle;
 mod git_bare_root;

@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         let below = |path: &Path| path.starts_with(dir) && path != dir;
         // Other private directories that end at the same place are added with this one.
         let added = |index: usize| self.facts.anchors.get(&index).is_some_and(|anchor| anchor.path == dir);
-        let other = self.named.iter().find(|(path, index)| below(path) && !added(*index)).map(|(path, _)| *path);
+        let other = self.ruled.iter().find(|(path, index)| below(path) && !added(*index)).map(|(path, _)| *path);
         other.or_else(|| Some(self.cwd).filter(|cwd| below(cwd))).map(Path::to_owned)
     }
 
