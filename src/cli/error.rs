@@ -20,6 +20,20 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
+    #[error("job {0} is lost: it died with its supervisor, and nobody knows how")]
+    JobLost(String),
+    #[error("job {job} failed: {why}")]
+    JobFailed { job: String, why: String },
+    #[error("{0:?} is no signal")]
+    NoSignal(String),
+    #[error("one of the two has to be SESSION:/path, the other a path on the host")]
+    CopyWhat,
+    #[error("--try asks when the command has ended, which a job (--detach) cannot")]
+    TryDetached,
+    #[error("there is no process {0} (--owner)")]
+    NoOwner(u32),
+    #[error("--owner needs a session: name one with --session")]
+    OwnerOfNothing,
     #[error("the working directory {} does not exist any more", path.display())]
     NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]

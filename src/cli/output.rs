@@ -65,3 +65,8 @@ pub(super) fn usage(error: &clap::Error) -> ExitCode {
 pub(super) fn line(text: impl Display) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
 }
+
+/// Standard output, for what is not made of lines.
+pub(super) fn stdout() -> impl Write {
+    std::io::stdout().lock()
+}

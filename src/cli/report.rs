@@ -53,9 +53,18 @@ impl Args {
 }
 
 impl Report {
+    /// Write the denials of a job that is over, to its own file too.
+    pub(super) fn keep(self, of_job: File, ended: &Ended) -> std::io::Result<()> {
+        let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.into_iter().chain([of_job]).try_for_each(|file| write(file, &denials))
+    }
+
     /// Tell of the denials of a run that is over.
     pub(super) fn tell(self, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(reached), false) = (reached(plan, ended), self.quiet) {
+            output::stockade(reached);
+        }
         if !self.quiet && ended.status != Status::Exited(0) {
             show(plan, &denials);
             show_overlays(ended);
@@ -65,6 +74,13 @@ impl Report {
             None => Ok(()),
         }
     }
+}
+
+/// The limit for which a run was ended, in words.
+pub(super) fn reached(plan: &Plan, ended: &Ended) -> Option<String> {
+    let limit = ended.limit?;
+    let value = plan.limits.get(limit).map_or_else(String::new, |value| limit.show(value));
+    Some(format!("ended: the limit {limit} of {value} is reached"))
 }
 
 fn show(plan: &Plan, denials: &Denials) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Received, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
+use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, limits, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
 use crate::sys::{self, Errno, fs, signal, socket, terminal};
@@ -209,6 +209,7 @@ fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
             process::duplicate_to(file, number)?;
         }
     }
+    limits::apply(&setup.plan.limits)?;
     signal::set_default(Signal::PIPE.as_raw())?;
     signal::restore(setup.mask)?;
     process::close_on_exec_from(3 + setup.plan.request.preserve_fds)

@@ -5,11 +5,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod detach;
 mod failure;
 mod filter;
 mod init;
+mod limits;
 mod message;
+mod mirror;
 mod mounts;
+mod network;
 mod overlay;
 mod setup;
 mod stdio;
@@ -18,10 +22,11 @@ mod supervise;
 mod user;
 mod watch;
 
+pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
 pub use overlay::{Full, OverlayReport};
 pub use step::Step;
-pub use supervise::{Ended, Running, Status};
+pub use supervise::{Ended, Running, Started, Status};
 pub use user::{UserError, become_user};
 
 use std::os::fd::AsFd;
@@ -30,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::overlay::Layers;
 use crate::plan::{Op, Plan};
+use crate::policy::Network;
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
 use crate::sys::{fs, signal, socket};
@@ -55,6 +61,10 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     let stdio = Stdio::prepare(plan)?;
     traced(Step::OpenPrivate);
     let private = open_private(plan, lease)?;
+    let network = match plan.network {
+        Network::None => lease.network().map_err(|error| Failure::of(Step::EnterNetwork, &error))?,
+        Network::Host => None,
+    };
     let at_fork = |error| Failure::of(Step::Fork, &error);
     let (ours, theirs) = socket::pair().map_err(at_fork)?;
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
@@ -67,7 +77,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
             let locks = layers.iter().flat_map(|layers| &layers.leases);
             let leases = lease.fds().chain(locks.map(AsFd::as_fd)).collect();
             let traced = trace.is_some();
-            setup::run(&Setup {
+            let setup = Setup {
                 plan,
                 private: &private,
                 layers,
@@ -78,11 +88,13 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
                 leases,
                 trace: traced,
                 foreground,
-            })
+            };
+            setup::run(&setup, network)
         }
         Forked::Parent(child) => {
             drop(theirs);
-            Running::new(plan, child, ours, stdio, parent, begin, trace)
+            let running = Running::new(plan, child, ours, stdio, parent, begin, trace)?;
+            Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect()))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::mirror::Mirror;
 use super::overlay::{Memory, Overlays, Tree};
 use super::watch::{Free, root_of};
 use super::{Failure, Step};
@@ -44,6 +45,7 @@ pub(super) struct Built {
     /// What hidden places show; `None` if nothing is ever hidden.
     pub(super) masks: Option<OwnedFd>,
     pub(super) free: Vec<Free>,
+    pub(super) mirrors: Vec<Mirror>,
     /// What holds the layers of overlays in memory.
     pub(super) memory: Vec<Memory>,
     /// Tells where mounts are, though `/proc` is to become another one.
@@ -70,6 +72,7 @@ pub(super) fn build(
         frames: Vec::new(),
         masks: None,
         free: Vec::new(),
+        mirrors: Vec::new(),
         outer_proc: None,
     };
     let (memory, not_overlaid) = builder.make_overlays(layers)?;
@@ -98,6 +101,7 @@ struct Builder<'a> {
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
     free: Vec<Free>,
+    mirrors: Vec<Mirror>,
     /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
     /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
     outer_proc: Option<OwnedFd>,
@@ -124,6 +128,7 @@ impl Builder<'_> {
             let tree = match op {
                 Op::Bind { path, view, rule } => self.clone_bind(path, *view, *rule)?,
                 Op::Private { path, .. } => Some(clone_private(path, private)?),
+                Op::Mirror { of: Some(of), rule, .. } => self.clone_bind(of, View::Read, *rule)?,
                 Op::Dev { console } => self.clone_devices(console.as_deref())?,
                 _ => None,
             };
@@ -190,13 +195,8 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(Built {
-            masks: self.masks,
-            free: self.free,
-            memory: Vec::new(),
-            not_overlaid: Vec::new(),
-            mounts: self.mounts,
-        })
+        let Self { masks, free, mirrors, mounts, .. } = self;
+        Ok(Built { masks, free, mirrors, memory: Vec::new(), mounts, not_overlaid: Vec::new() })
     }
 
     /// The directory that everything is attached below.
@@ -222,6 +222,7 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
+            Op::Mirror { path, of, .. } => self.mirror(root, index, path, of.as_deref()),
             Op::Private { path, .. } => self.attach_private(root, index, path),
             Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
             Op::Overlay { path, .. } => self.attach_overlay(root, index, path),
@@ -295,6 +296,14 @@ impl Builder<'_> {
         let root = frame.try_clone().map_err(|e| Failure::because(Step::Attach, e.to_string()))?;
         self.frames.push(frame);
         Ok(root)
+    }
+
+    fn mirror(&mut self, root: &OwnedFd, index: usize, path: &Path, of: Option<&Path>) -> Done<()> {
+        let frame = self.frame(&target(root, path)?, "0755")?;
+        if let (Some(tree), Some(of)) = (self.trees.remove(&index), of) {
+            self.mirrors.push(Mirror::fill(&frame, tree, path, of).map_err(attaching(path))?);
+        }
+        Ok(())
     }
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {

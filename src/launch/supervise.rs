@@ -1,18 +1,20 @@
 //! The supervisor's side of a running command: maps users, passes signals on, shares the terminal, learns the status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
-use crate::policy::Rules;
+use crate::policy::{Limit, Limits, Rules};
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
 use crate::sys::signal::{self as signals, Received};
 use crate::sys::{socket, terminal};
@@ -65,6 +67,8 @@ pub struct Ended {
     pub status: Status,
     /// What the policy denied the command.
     pub denials: Arc<Mutex<Denials>>,
+    /// The limit for which the supervisor ended it.
+    pub limit: Option<Limit>,
     /// What there is to say of the overlays.
     pub overlays: OverlayReport,
 }
@@ -106,7 +110,15 @@ pub struct Running {
     command: Option<Pid>,
     begin: Instant,
     trace: Option<Trace>,
+    /// Called when the command runs.
+    started: Option<Started>,
+    /// A run in nobody's foreground does not stop with its command.
+    detached: bool,
+    limits: Watched,
 }
+
+/// Called with the command's process id as numbered here.
+pub type Started = Box<dyn FnOnce(Option<u32>)>;
 
 /// What the run came to.
 enum Outcome {
@@ -142,7 +154,24 @@ impl Running {
             command: None,
             begin,
             trace,
+            started: None,
+            detached: false,
+            limits: Watched::new(&Limits::default(), Vec::new()),
         })
+    }
+
+    /// Look after these limits; `private` are the directories that count.
+    pub(super) fn limited(mut self, limits: &Limits, private: Vec<PathBuf>) -> Self {
+        self.limits = Watched::new(limits, private);
+        self
+    }
+
+    /// Have this called as soon as the command runs.
+    #[must_use]
+    pub fn on_start(mut self, started: Started) -> Self {
+        self.detached = true;
+        self.started = Some(started);
+        self
     }
 
     /// Wait for the command's end, and for the end of everything that it started.
@@ -162,7 +191,10 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials, overlays: self.overlays }),
+            Outcome::Status(status) => {
+                let limit = self.limits.passed();
+                Ok(Ended { status, denials: self.denials, overlays: self.overlays, limit })
+            }
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -205,8 +237,17 @@ impl Running {
         let ready = {
             let mut watched: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.signals.as_fd()];
             watched.extend(self.parent.as_ref().map(AsFd::as_fd));
-            socket::wait_readable(&watched, None).map_err(|error| Failure::of(Step::Supervise, &error))?
+            socket::wait_readable(&watched, self.limits.timeout())
+                .map_err(|error| Failure::of(Step::Supervise, &error))?
         };
+        match self.limits.check(self.child.as_raw_nonzero().get().cast_unsigned()) {
+            Verdict::Nothing => {}
+            Verdict::End => self.signal(Signal::TERM.as_raw(), true)?,
+            Verdict::Kill => {
+                self.kill();
+                return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
+            }
+        }
         if ready.get(2) == Some(&true) {
             self.kill();
             return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
@@ -232,7 +273,7 @@ impl Running {
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
             Report::Command => self.command = sender,
-            Report::Started => {}
+            Report::Started => self.start(),
             Report::Stopped(signal) => self.stopped(signal)?,
             Report::Overlays(overlays) => self.overlays = overlays,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
@@ -246,6 +287,12 @@ impl Running {
             }
         }
         Ok(None)
+    }
+
+    fn start(&mut self) {
+        if let Some(started) = self.started.take() {
+            started(self.command.map(|pid| pid.as_raw_nonzero().get().cast_unsigned()));
+        }
     }
 
     /// What was said after the command's end.
@@ -310,6 +357,9 @@ impl Running {
     /// Only where there is such a shell, or somebody asked: without one nobody would make us go on, all calls that wait for the broker would
     /// wait for ever, and a command could stop whoever is in the group that its caller runs in.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
+        if self.detached {
+            return Ok(());
+        }
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
         // A command that waits for the terminal when the user's stop reaches it has that stop only pending, and continuing it
         // would take it away (signal(7)): then this is the stop that was asked for.

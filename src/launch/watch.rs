@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::message::{self, Report};
+use super::mirror::Mirror;
 use super::mounts::{Built, mask};
 use super::setup::Setup;
 use super::{Failure, STATUS_FAILED, Step};
@@ -65,6 +66,7 @@ struct Watcher<'a> {
     masks: Option<OwnedFd>,
     free: Vec<Free>,
     mounts: Option<File>,
+    mirrors: Vec<Mirror>,
     /// `None`: look from time to time instead.
     watch: Option<Watch>,
     /// Still to be tried, at that time.
@@ -73,15 +75,16 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
-        let Built { masks, free, mounts, .. } = built;
+        let Built { masks, free, mirrors, mounts, .. } = built;
         let hidden = setup.plan.hidden.as_slice();
         let strict = setup.plan.strict;
-        let settled = if strict { Duration::ZERO } else { SETTLED };
-        Self { hidden, strict, masks, free, mounts, watch: None, watch_from: Some(Instant::now() + settled) }
+        let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
+        let watch_from = Some(Instant::now() + settled);
+        Self { hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from }
     }
 
     fn is_needed(&self) -> bool {
-        !self.hidden.is_empty() || !self.free.is_empty()
+        !self.hidden.is_empty() || !self.free.is_empty() || !self.mirrors.is_empty()
     }
 
     /// Watch what there is to watch now; what cannot be watched makes us look from time to time.
@@ -93,7 +96,8 @@ impl<'a> Watcher<'a> {
             Err(error) if is_gone(&error) => Ok(()),
             watched => watched,
         });
-        if names.and(moves).is_err() {
+        let mirrors = self.mirrors.iter().try_for_each(|mirror| mirror.watch(watch));
+        if names.and(moves).and(mirrors).is_err() {
             self.watch = None;
         }
     }
@@ -118,6 +122,9 @@ impl<'a> Watcher<'a> {
         self.renew();
         for path in self.hidden {
             self.hide(path)?;
+        }
+        for mirror in &self.mirrors {
+            mirror.update().map_err(|error| failed(&error, mirror.path()))?;
         }
         let free = std::mem::take(&mut self.free);
         let (stays, moved): (Vec<_>, Vec<_>) =

@@ -19,6 +19,8 @@ pub struct Facts {
     pub places: Vec<Option<Place>>,
     /// The policy's rules with the further names that links give them.
     pub names: Rules,
+    /// Where the way to a private directory ends that cannot simply be mounted upon, by the index of its rule.
+    pub anchors: BTreeMap<usize, Anchor>,
     /// The directories in each guarded directory.
     pub children: BTreeMap<PathBuf, Vec<Child>>,
     /// What is mounted, by path.
@@ -95,4 +97,12 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     pub name: OsString,
+}
+
+/// The last directory on the way to something that does not exist, or that the caller may not enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anchor {
+    pub path: PathBuf,
+    /// May the command see what it holds?
+    pub readable: bool,
 }

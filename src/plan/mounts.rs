@@ -3,6 +3,8 @@
 //! Every rule that names something on the host is an item; items are taken from the root down, and each one meets the
 //! region that the items above it made. What that region already does needs no operation.
 
+mod absent;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ pub(super) struct Layout {
     pub(super) guarded: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) absent: Vec<usize>,
+    /// The job's temporary directory, if it is private.
+    pub(super) job_tmp: Option<PathBuf>,
     pub(super) notes: Vec<String>,
 }
 
@@ -38,9 +42,13 @@ pub(super) fn layout(
     request: &Request,
     wanted: &[PathBuf],
     overlaying: Overlaying,
+    job_dir: Option<&Path>,
 ) -> Result<Layout, Error> {
     let items = items(facts)?;
     let mut layout = Builder::new(facts, &items, overlaying);
+    layout.ruled = items.iter().map(|item| (item.path, item.index)).collect();
+    layout.cwd = &request.cwd;
+    layout.job_tmp = job_dir.map(|dir| dir.join("tmp"));
     for item in &items {
         layout.place(item)?;
     }
@@ -88,6 +96,13 @@ pub(super) struct Builder<'a> {
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     absent: Vec<usize>,
+    /// The paths of all rules, with their indices.
+    ruled: Vec<(&'a Path, usize)>,
+    cwd: &'a Path,
+    /// The job's temporary directory as the variable names it.
+    job_tmp: Option<PathBuf>,
+    /// Where it is private.
+    job_at: Option<PathBuf>,
     pub(super) notes: Vec<String>,
 }
 
@@ -107,6 +122,10 @@ impl<'a> Builder<'a> {
             guarded: Vec::new(),
             hidden: Vec::new(),
             absent: Vec::new(),
+            ruled: Vec::new(),
+            cwd: Path::new("/"),
+            job_tmp: None,
+            job_at: None,
             notes: Vec::new(),
         }
     }
@@ -233,20 +252,29 @@ impl<'a> Builder<'a> {
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
-        let around = self.around(item.path);
+        let closed = self.facts.anchors.contains_key(&item.index);
         match item.kind {
-            Some(Kind::Directory) => {}
-            Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
-            None if around.is_ours() || around == Region::Overlay => {}
-            None if item.rule.optional || built_in(item.rule) => return Ok(()),
-            None => return Err(Error::of(item.rule, Problem::Absent)),
+            _ if self.around(item.path).is_ours() => {}
+            None if self.around(item.path) == Region::Overlay => {}
+            Some(Kind::Directory) if !closed => {}
+            Some(Kind::File) if !self.is_job_tmp(item) => return Err(Error::of(item.rule, Problem::NotDirectory)),
+            _ => return self.private_elsewhere(item),
         }
-        if around.is_ours() || item.kind.is_none() {
-            self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
+        self.show_private(item.path, item.index);
+        if self.is_job_tmp(item) {
+            self.job_at = Some(item.path.to_owned());
         }
-        self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
-        self.regions.insert(item.path, Region::Private);
         Ok(())
+    }
+
+    fn show_private(&mut self, path: &Path, rule: usize) {
+        // In an overlay the mount point goes to the layer, if it is missing.
+        let around = self.around(path);
+        if around.is_ours() || around == Region::Overlay {
+            self.ops.push(Op::Stub { path: path.to_owned(), kind: Kind::Directory });
+        }
+        self.ops.push(Op::Private { path: path.to_owned(), rule });
+        self.regions.insert(path, Region::Private);
     }
 
     fn show(&mut self, path: &Path, kind: Kind, view: View, rule: usize) {
@@ -270,6 +298,7 @@ impl<'a> Builder<'a> {
             guarded: self.guarded,
             hidden: self.hidden,
             absent: self.absent,
+            job_tmp: self.job_at,
             notes: self.notes,
         })
     }

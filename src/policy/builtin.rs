@@ -20,6 +20,7 @@ const SECRET: &str = "holds secrets";
 const SOCKETS: &str = "sockets of host services are out of reach, and connecting is not a write";
 const RESOLVER: &str = "names are resolved with it";
 const SHELL: &str = "shells outside the sandbox run it";
+const JOB: &str = "background jobs keep temporary files there";
 const TEMPORARY: &str = "belongs to the session";
 
 /// What a command still finds in its private `/run`.
@@ -149,6 +150,7 @@ pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item 
     let mut rules = vec![rule("/", Access::Read, None)];
     rules.extend(["/tmp", "/var/tmp"].map(|path| rule(path, Access::Private, Some(TEMPORARY))));
     rules.extend(run_rules(choices.network));
+    rules.extend(context.job_dir().map(|dir| rule(dir.join("tmp"), Access::Private, Some(JOB))));
     rules.extend(secret_rules(context));
     if is_writable_project(context) {
         rules.push(rule(&context.project, Access::Write, None));

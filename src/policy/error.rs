@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{Access, Origin};
+use super::{Access, Limit, Origin};
 
 /// A policy that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +82,18 @@ pub enum Problem {
     OtherOverlay { what: String, origin: Origin },
     #[error("{} belongs to stockade's own state, which no rule may open", .0.display())]
     State(PathBuf),
+    #[error("`{0}` is no limit; there are {names}", names = limit_names())]
+    NoLimit(String),
+    #[error("bad {name} `{text}`, expected {expected}")]
+    LimitValue { name: &'static str, text: String, expected: &'static str },
     #[error("`{0}` cannot be the name of an environment variable")]
     VariableName(String),
     #[error("the value of {0} holds a NUL byte")]
     VariableValue(String),
+}
+
+fn limit_names() -> String {
+    Limit::ALL.map(Limit::name).join(", ")
 }
 
 /// An origin to the column; what a person's editor can jump to.

@@ -11,6 +11,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor, value::MapA
 use toml::Spanned;
 
 use super::error::Problem;
+use super::limits;
 use super::{Access, Backing, Error, GitMode, Network, Origin, Scope};
 
 /// Lines longer than this are cut around the place that an error speaks of.
@@ -36,6 +37,7 @@ pub(super) struct Document {
     pub(super) network: NetworkTable,
     pub(super) environment: EnvironmentTable,
     pub(super) session: SessionTable,
+    pub(super) limits: BTreeMap<Spanned<String>, Spanned<limits::Value>>,
     pub(super) overlay: OverlayTable,
     pub(super) git: Option<Spanned<GitMode>>,
     pub(super) strict: Option<Spanned<bool>>,
@@ -290,7 +292,8 @@ impl Visitor<'_> for SizeVisitor {
 }
 
 /// A positive number with K, M, G or T for powers of 1024.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" => 0,

@@ -28,6 +28,8 @@ pub struct Sources {
     pub network: Option<(Network, Origin)>,
     /// The treatment of `.git`, likewise.
     pub git: Option<(GitMode, Origin)>,
+    /// Limits from the command line, as `name=value`.
+    pub limits: Vec<String>,
     /// `--strict` was given.
     pub strict: bool,
     /// Who asks for everything outside of what is writable to be an overlay.
@@ -59,11 +61,11 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     for file in &files {
         settings.add_file(file)?;
     }
-    settings.add_flags(sources);
+    settings.add_flags(sources)?;
     let rules = gather_rules(sources, &settings, &mut files)?;
-    let Settings { network, environment, session, git, strict, overlay, redirect } = settings;
+    let Settings { network, environment, session, git, strict, overlay, redirect, limits } = settings;
     let context = sources.context.clone();
-    Ok(Policy { rules, network, environment, session, git, strict, overlay, redirect, context })
+    Ok(Policy { rules, network, environment, session, git, strict, limits, overlay, redirect, context })
 }
 
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {

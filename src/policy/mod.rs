@@ -12,6 +12,7 @@ mod error;
 mod expand;
 mod file;
 mod layers;
+mod limits;
 mod load;
 mod pattern;
 mod rules;
@@ -23,6 +24,8 @@ mod tree;
 pub use access::Access;
 pub use context::{Context, Linked};
 pub use error::{Error, Problem};
+pub use file::parse_size;
+pub use limits::{Limit, Limits};
 pub use load::{Flag, Sources, load};
 pub use pattern::Pattern;
 pub use rules::{Backing, Judgement, Origin, Rule, Rules, Scope, Target};
@@ -45,6 +48,8 @@ pub struct Policy {
     pub git: Setting<GitMode>,
     /// End or refuse a run where the default is to state a known limit.
     pub strict: Setting<bool>,
+    /// How much a run may use.
+    pub limits: Limits,
     /// What holds for every overlay.
     pub overlay: OverlaySettings,
     /// Everything outside of what is writable is an overlay instead of read-only.

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use crate::plan::{Caller, Child, Extent, Facts, Kind, Link, Place, State};
+use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
@@ -39,10 +39,13 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let mut names = policy.rules.clone();
     let places = places(policy, &mut names);
     second_ways::add(&mut names).map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
+    let caller = caller()?;
+    let anchors = anchors(&names, &places, &caller);
     let children = guarded_children(&names, &places);
     let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
-        caller: caller()?,
+        caller,
+        anchors,
         places,
         names,
         folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
@@ -161,6 +164,57 @@ impl Finder {
             Err(errno) => direct(path, missing(errno)),
         }
     }
+}
+
+/// Where the ways to private directories end.
+fn anchors(names: &Rules, places: &[Option<Place>], caller: &Caller) -> BTreeMap<usize, Anchor> {
+    let mut anchors = BTreeMap::new();
+    for (index, (rule, place)) in names.all().iter().zip(places).enumerate() {
+        if let (Access::Private, Some(place)) = (rule.access, place)
+            && let Some(anchor) = anchor(&place.real, place.state, caller)
+        {
+            anchors.insert(index, anchor);
+        }
+    }
+    anchors
+}
+
+fn anchor(path: &Path, state: State, caller: &Caller) -> Option<Anchor> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let mut deepest = None;
+    for dir in above {
+        let Ok(stat) = fs::lstat(dir) else { break };
+        if !stat.is_dir() {
+            break;
+        }
+        if !may_enter(&stat, caller) {
+            return Some(Anchor { path: dir.to_owned(), readable: false });
+        }
+        deepest = Some(dir);
+    }
+    if matches!(state, State::Present { kind: Kind::Directory, .. }) {
+        return None;
+    }
+    let path = deepest?.to_owned();
+    let readable = fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY).is_ok();
+    Some(Anchor { path, readable })
+}
+
+/// May a command without capabilities enter the directory? Root that probes may enter every one. An ordinary caller is
+/// asked in the kernel's own words by the next step down.
+fn may_enter(stat: &Stat, caller: &Caller) -> bool {
+    if !caller.can_map {
+        return true;
+    }
+    let bit = if stat.uid == caller.uid {
+        0o100
+    } else if stat.gid == caller.gid {
+        0o010
+    } else {
+        0o001
+    };
+    stat.mode & bit != 0
 }
 
 fn direct(path: &Path, state: State) -> Place {

@@ -53,6 +53,21 @@ pub fn write(file: impl AsFd, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Write `bytes` at a place in a file, in one call (`pwrite(2)`).
+pub fn write_at(file: impl AsFd, offset: u64, bytes: &[u8]) -> Result<()> {
+    let file = file.as_fd();
+    rustix::io::pwrite(file, bytes, offset)
+        .map(drop)
+        .map_err(|errno| Error::new("pwrite", format_args!("{}, {} bytes, {offset}", Fd(file), bytes.len()), errno))
+}
+
+/// Make a file this long (`ftruncate(2)`).
+pub fn truncate(file: impl AsFd, length: u64) -> Result<()> {
+    let file = file.as_fd();
+    rustix::fs::ftruncate(file, length)
+        .map_err(|errno| Error::new("ftruncate", format_args!("{}, {length}", Fd(file)), errno))
+}
+
 /// Change the permissions of what a descriptor names, also when it is an `O_PATH` one: `fchmod` refuses those, the
 /// kernel's own link to the file does not (`fchmodat2` with `AT_EMPTY_PATH` needs Linux 6.6).
 pub fn chmod(fd: impl AsFd, mode: u32) -> Result<()> {

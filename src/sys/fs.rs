@@ -20,6 +20,8 @@ pub struct Stat {
     pub nlink: u32,
     /// Bytes.
     pub size: u64,
+    /// Bytes on disk.
+    pub allocated: u64,
     /// Which device it is, for a device node.
     pub device: (u32, u32),
     /// The mount the file was reached through (`STATX_MNT_ID`, Linux 5.8).
@@ -106,6 +108,7 @@ fn stat_of(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::result::Res
         gid: x.stx_gid,
         nlink: x.stx_nlink,
         size: x.stx_size,
+        allocated: x.stx_blocks * 512,
         device: (x.stx_rdev_major, x.stx_rdev_minor),
         mount: x.stx_mnt_id,
     })
