@@ -16,7 +16,7 @@ fn keeps_its_files_and_hides_them_from_others() {
     let sandbox = Sandbox::new();
     sandbox.run().session("s1").sh("echo v > /tmp/x; echo w > /var/tmp/x").ok();
     sandbox.run().session("s1").sh("cat /tmp/x /var/tmp/x").ok().prints("v\nw");
-    sandbox.run().session("s2").sh("ls -A /tmp /var/tmp | grep x").status(1);
+    sandbox.run().session("s2").sh("ls -A /tmp /var/tmp | grep -x x").status(1);
 }
 
 #[test]
