@@ -136,8 +136,8 @@ fn try_run(network: Network) -> Result<(), Error> {
     let argv = vec![std::env::current_exe().map(OsString::from)?, "--version".into()];
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, Request { argv: quiet(argv), cwd, ..Request::default() })?;
-    let lease = Store::open(&policy.context.state)?.anonymous()?;
-    let status = launch::start(&plan, &lease, None).and_then(launch::Running::wait);
+    let lease = Store::open(&policy.context.state)?.anonymous(None)?;
+    let status = launch::start(&plan, &lease, &[], None).and_then(launch::Running::wait);
     lease.end()?;
     match status?.status {
         Status::Exited(0) => Ok(()),

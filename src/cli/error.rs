@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::launch::{Failure, STATUS_FAILED};
-use crate::{launch, plan, policy, probe, session};
+use crate::{launch, overlay, plan, policy, probe, session};
 
 /// A command that failed.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,20 @@ pub(super) enum Error {
     Launch(Box<Failure>),
     #[error("the session id {text:?} ({origin}) cannot be used")]
     Id { text: String, origin: String, source: session::IdError },
+    #[error("job {0} is lost: it died with its supervisor, and nobody knows how")]
+    JobLost(String),
+    #[error("job {job} failed: {why}")]
+    JobFailed { job: String, why: String },
+    #[error("{0:?} is no signal")]
+    NoSignal(String),
+    #[error("one of the two has to be SESSION:/path, the other a path on the host")]
+    CopyWhat,
+    #[error("--try asks when the command has ended, which a job (--detach) cannot")]
+    TryDetached,
+    #[error("there is no process {0} (--owner)")]
+    NoOwner(u32),
+    #[error("--owner needs a session: name one with --session")]
+    OwnerOfNothing,
     #[error("the working directory {} does not exist any more", path.display())]
     NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]
@@ -36,6 +50,8 @@ pub(super) enum Error {
     NoDescriptor { fd: u32, source: std::io::Error },
     #[error("cannot write the report {} (--report)", path.display())]
     Report { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    Overlay(Box<overlay::Error>),
     #[error("cannot write")]
     Output(#[from] std::io::Error),
 }
@@ -49,6 +65,12 @@ impl From<policy::Error> for Error {
 impl From<session::Error> for Error {
     fn from(error: session::Error) -> Self {
         Self::Session(Box::new(error))
+    }
+}
+
+impl From<overlay::Error> for Error {
+    fn from(error: overlay::Error) -> Self {
+        Self::Overlay(Box::new(error))
     }
 }
 
@@ -80,6 +102,7 @@ impl Error {
         match self {
             Self::Plan(error) => error.hint(),
             Self::Session(error) => error.hint(),
+            Self::Overlay(error) => error.hint(),
             Self::Launch(failure) => failure.hint.clone(),
             Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
             Self::NoHome => Some("set HOME".into()),
@@ -93,6 +116,7 @@ impl Error {
             Self::Launch(failure) => failure.causes.clone(),
             Self::Policy(error) => below(&**error),
             Self::Session(error) => below(&**error),
+            Self::Overlay(error) => below(&**error),
             error => below(error),
         }
     }

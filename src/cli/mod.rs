@@ -1,11 +1,17 @@
 //! The command line: one file a command. The only place that writes to the terminal and where errors become text.
 #![forbid(unsafe_code)]
 
+mod detach;
 mod doctor;
 mod error;
 mod explain;
+mod gc;
+mod job;
+mod layers;
 mod options;
 mod output;
+mod overlay;
+mod ps;
 mod report;
 mod run;
 mod session;
@@ -30,6 +36,10 @@ enum Command {
     Run(run::Args),
     Explain(explain::Args),
     Session(session::Args),
+    Job(job::Args),
+    Ps(ps::Args),
+    Gc(gc::Args),
+    Overlay(overlay::Args),
     Doctor(doctor::Args),
 }
 
@@ -44,6 +54,10 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Session(args) => session::run(args),
+        Command::Ps(args) => ps::run(&args),
+        Command::Job(args) => job::run(args),
+        Command::Gc(args) => gc::run(&args),
+        Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

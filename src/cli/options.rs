@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{ArgMatches, ValueEnum};
 
 use super::error::Error;
 use crate::plan::{ProcView, Request};
 use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Policy, Sources};
-use crate::session::{self, Id};
+use crate::session::{self, Id, Owner, Want};
 use crate::{launch, probe};
 
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,12 @@ pub(super) struct Options {
     /// Run in this session: its /tmp, /var/tmp and other private directories are kept between runs
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Share the private directories of this session, and keep it alive
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+    /// The process that the session belongs to: when it has ended, and nothing runs any more, the session ends
+    #[arg(long, value_name = "PID")]
+    owner: Option<u32>,
     /// Read a policy file (after the user's own); may be given several times, later files win
     #[arg(long, value_name = "FILE")]
     policy: Vec<PathBuf>,
@@ -35,6 +42,21 @@ pub(super) struct Options {
     /// Refuse or end a run where the default is to state a known limit
     #[arg(long)]
     strict: bool,
+    /// Limit what the run may use: pids, memory, cpu-time, open-files, file-size, wall-time or tmp-bytes
+    #[arg(long, value_name = "NAME=VALUE")]
+    limit: Vec<String>,
+    /// Let writes succeed everywhere: outside of what is writable they go to a layer that ends with the run
+    #[arg(long)]
+    redirect: bool,
+    /// Show the usual tool caches of the home directory as overlays: filled, and never changed by the run
+    #[arg(long)]
+    caches: bool,
+    /// Keep what is written to overlays under this name (see `stockade overlay`)
+    #[arg(long, value_name = "NAME")]
+    keep_overlay: Option<String>,
+    /// Change nothing but what is writable, show afterwards what would have changed, and ask what to do with it
+    #[arg(long = "try")]
+    try_first: bool,
     /// Start the command in this directory
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
@@ -131,6 +153,9 @@ pub(super) struct Asked {
     pub(super) policy: Policy,
     pub(super) request: Request,
     pub(super) session: Option<Id>,
+    pub(super) want: Want,
+    /// Show what would have changed, and ask.
+    pub(super) trying: bool,
 }
 
 impl Options {
@@ -147,8 +172,13 @@ impl Options {
             policy.environment.set.push(variable(text)?);
         }
         let session = self.session_id(&policy)?;
+        let want = want(self.parent.clone(), self.owner)?;
+        if session.is_none() && want.owner.is_some() {
+            return Err(Error::OwnerOfNothing);
+        }
+        let trying = self.try_first;
         let request = self.into_request(&policy, session.as_ref());
-        Ok(Asked { policy, request, session })
+        Ok(Asked { policy, request, session, want, trying })
     }
 
     fn sources(&self, context: Context) -> Sources {
@@ -167,9 +197,17 @@ impl Options {
                 GitArg::Guarded => (GitMode::Guarded, flag("--git guarded")),
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
+            limits: self.limit.clone(),
             strict: self.strict,
+            redirect: self.redirected().map(flag),
+            caches: self.caches,
             guarded: probe::can_guard(),
         }
+    }
+
+    fn redirected(&self) -> Option<&'static str> {
+        let flags = [(self.redirect, "--redirect"), (self.try_first, "--try")];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 
     /// `--session`, `$STOCKADE_SESSION`, or the first variable of `id-from` that is set.
@@ -182,7 +220,7 @@ impl Options {
         let named = std::iter::once("STOCKADE_SESSION").chain(policy.session.id_from.iter().map(String::as_str));
         let given = self.session.clone().map(|id| (id, "--session".to_owned()));
         let Some((text, origin)) = given.or_else(|| named.into_iter().find_map(variable)) else { return Ok(None) };
-        text.parse().map(Some).map_err(|source| Error::Id { text, origin, source })
+        parse_id(text, &origin).map(Some)
     }
 
     fn into_request(self, policy: &Policy, session: Option<&Id>) -> Request {
@@ -203,6 +241,7 @@ impl Options {
             nested_userns: self.allow_userns,
             preserve_fds: self.preserve_fds,
             die_with_parent: self.die_with_parent,
+            keep: self.keep_overlay.or_else(|| self.try_first.then(name_of_try)),
         }
     }
 
@@ -217,6 +256,30 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What is wanted of a session by `--parent` and `--owner`.
+pub(super) fn want(parent: Option<String>, owner: Option<u32>) -> Result<Want, Error> {
+    let parent = parent.map(|text| parse_id(text, "--parent")).transpose()?;
+    let find = |pid| Owner::of(pid)?.ok_or(Error::NoOwner(pid));
+    Ok(Want { parent, owner: owner.map(find).transpose()?, ..Want::default() })
+}
+
+/// A session id as it was given by `origin`.
+pub(super) fn parse_id(text: String, origin: &str) -> Result<Id, Error> {
+    text.parse().map_err(|source| Error::Id { text, origin: origin.to_owned(), source })
+}
+
+/// How long an unused session lives by the user's own configuration.
+pub(super) fn idle() -> Result<Duration, Error> {
+    let context = context(std::env::vars_os().collect(), None)?;
+    let config = Some(config_file(&context));
+    Ok(policy::load(&Sources { context, config, ..Sources::default() })?.session.idle)
+}
+
+fn name_of_try() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("try-{}-{}", since.as_secs(), std::process::id())
 }
 
 fn variable(text: &OsString) -> Result<(OsString, OsString), Error> {

@@ -22,14 +22,26 @@ pub(super) fn error(error: &Error) {
 }
 
 /// Names come from whoever made the file: control characters in them are escaped, or they would steer the terminal.
-fn printable(text: impl Display) -> String {
+pub(super) fn printable(text: impl Display) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.to_string().chars().map(escaped).collect()
+}
+
+/// The same for lines of a text, whose ends and tabs stay.
+pub(super) fn printable_lines(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() && !"\n\t".contains(c) { printable(c) } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 /// Something that does not stop the command.
 pub(super) fn note(text: impl Display) {
     eprintln!("note: {text}");
+}
+
+/// An error that does not stop what is being done.
+pub(super) fn warn(error: &Error) {
+    let causes = error.causes().iter().map(|cause| format!(": {cause}")).collect::<Vec<_>>().concat();
+    note(printable(format_args!("{error}{causes}")));
 }
 
 /// What stockade says beside the command's own output.
@@ -52,4 +64,9 @@ pub(super) fn usage(error: &clap::Error) -> ExitCode {
 /// One line to standard output; a closed pipe is an error like any other.
 pub(super) fn line(text: impl Display) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
+}
+
+/// Standard output, for what is not made of lines.
+pub(super) fn stdout() -> impl Write {
+    std::io::stdout().lock()
 }

@@ -53,17 +53,34 @@ impl Args {
 }
 
 impl Report {
+    /// Write the denials of a job that is over, to its own file too.
+    pub(super) fn keep(self, of_job: File, ended: &Ended) -> std::io::Result<()> {
+        let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.into_iter().chain([of_job]).try_for_each(|file| write(file, &denials))
+    }
+
     /// Tell of the denials of a run that is over.
     pub(super) fn tell(self, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(reached), false) = (reached(plan, ended), self.quiet) {
+            output::stockade(reached);
+        }
         if !self.quiet && ended.status != Status::Exited(0) {
             show(plan, &denials);
+            show_overlays(ended);
         }
         match self.file {
             Some(file) => Ok(write(file, &denials)?),
             None => Ok(()),
         }
     }
+}
+
+/// The limit for which a run was ended, in words.
+pub(super) fn reached(plan: &Plan, ended: &Ended) -> Option<String> {
+    let limit = ended.limit?;
+    let value = plan.limits.get(limit).map_or_else(String::new, |value| limit.show(value));
+    Some(format!("ended: the limit {limit} of {value} is reached"))
 }
 
 fn show(plan: &Plan, denials: &Denials) {
@@ -87,6 +104,26 @@ fn show(plan: &Plan, denials: &Denials) {
     }
 }
 
+fn show_overlays(ended: &Ended) {
+    for path in &ended.overlays.read_only {
+        output::stockade(format_args!("{path} stayed read-only: its file system cannot be a layer of an overlay"));
+    }
+    for full in &ended.overlays.full {
+        output::stockade(format_args!(
+            "the overlay is full: {} ({}; `size` in the rule or under [overlay] sets the limit)",
+            full.what,
+            size(full.limit)
+        ));
+    }
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = units.iter().find(|(shift, _)| bytes >= 1 << shift);
+    fits.map_or_else(|| format!("{bytes} bytes"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
@@ -94,12 +131,26 @@ fn exists(path: &Path) -> bool {
 fn write(file: File, denials: &Denials) -> std::io::Result<()> {
     let mut file = BufWriter::new(file);
     for denial in denials.all() {
-        writeln!(file, "{}", line(denial))?;
+        writeln!(file, "{}", ascii(&line(denial).to_string()))?;
     }
     if denials.dropped() > 0 {
         writeln!(file, "{}", json!({ "dropped": denials.dropped() }))?;
     }
     file.flush()
+}
+
+/// JSON in ASCII alone, of which JSON itself escapes the control characters. Others are no less dangerous to who looks at
+/// a report on a terminal: `U+009B` begins a command to it, `U+202E` turns the rest of the line round.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~') {
+            text.push(c);
+        } else {
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }
 
 fn line(denial: &Denial) -> serde_json::Value {
@@ -117,4 +168,14 @@ fn line(denial: &Denial) -> serde_json::Value {
         "time": time,
         "count": denial.count,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ascii;
+
+    #[test]
+    fn reports_are_ascii() {
+        assert_eq!(ascii("{\"a\":\"é\u{9b}\u{7f}😀\"}"), r#"{"a":"\u00e9\u009b\u007f\ud83d\ude00"}"#);
+    }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::layers::OnDisk;
 use super::options::{Asked, Options};
-use super::{Done, output, report};
+use super::{Done, detach, output, overlay, report};
 use crate::launch::{self, Trace};
-use crate::session::{Lease, Reap, Scope, Store, Want};
+use crate::plan::Plan;
+use crate::session::{Lease, Reap, Store};
 use crate::{plan, probe};
 
 /// Run a command in a sandbox.
@@ -20,42 +22,67 @@ pub(super) struct Args {
     #[command(flatten)]
     report: report::Args,
     /// Print each step of the launch with its time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "detach")]
     trace: bool,
+    #[command(flatten)]
+    job: detach::Args,
 }
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let Asked { policy, request, session } = args.options.resolve()?;
+    let asked = args.options.resolve()?;
+    if args.job.is_wanted() {
+        return detach::run(asked, report, &args.job);
+    }
+    let Asked { policy, request, session, want, trying } = asked;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, request)?;
     let store = Store::open(&policy.context.state)?;
     let lease = match &session {
-        Some(id) => store.session(id, &Want::default())?,
-        None => store.anonymous()?,
+        Some(id) => store.session(id, &want)?,
+        None => store.anonymous(want.parent.as_ref())?,
     };
-    let record = lease.run_record(&plan.request.argv[0].to_string_lossy())?;
-    let ended = launch::start(&plan, &lease, args.trace.then(tracer)).and_then(|running| {
-        std::thread::scope(|scope| {
-            scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
-            running.wait()
-        })
+    let record = lease.run_record(&words(&plan).join(" "))?;
+    let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
+        let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
+            std::thread::scope(|scope| {
+                clean_up(scope, &store, &lease, policy.session.idle);
+                running.wait()
+            })
+        });
+        let kept = on_disk.finish(&store, ended.is_ok());
+        Ok((ended?, kept))
     });
     drop(record);
     for left in lease.end()? {
         output::note(left);
     }
-    let ended = ended?;
+    let (ended, kept) = ended?;
     report.tell(&plan, &ended)?;
+    if let Some(name) = kept {
+        overlay::tell_kept(&store, &name, trying)?;
+    }
     Ok(ended.status.code())
 }
 
-/// Clean up after runs that could not, while the command runs.
-fn clean_up(store: &Store, lease: &Lease, idle: Duration) {
-    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
-    // What cannot be removed is not this run's business; it stays for the next.
-    let _ = lease.sweep();
-    let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
+/// The command line, as it is told.
+pub(super) fn words(plan: &Plan) -> Vec<String> {
+    plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Clean up after runs that could not, while the command runs: on a thread of its own, if there is something.
+pub(super) fn clean_up<'scope>(
+    threads: &'scope std::thread::Scope<'scope, '_>,
+    store: &'scope Store,
+    lease: &'scope Lease,
+    idle: Duration,
+) {
+    let Ok(Some(scope)) = store.needs_reaping(lease) else { return };
+    threads.spawn(move || {
+        // What cannot be removed is not this run's business; it stays for the next.
+        let _ = lease.sweep();
+        let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });
+    });
 }
 
 /// What a run spends on what others left; the next one goes on from there.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::policy::{Access, Judgement, Rules};
+use crate::policy::{Access, Judgement, Rule, Rules};
 
 /// What a call does to the names it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,8 +18,10 @@ pub enum Change {
     Content,
     /// Make a file without a name in a directory. The name that it gets later is judged then.
     Nameless,
-    /// Make something that is no directory: a link, a socket, a fifo.
+    /// Make something that is neither a directory nor a symbolic link: a socket, a fifo, a name of a nameless file.
     Make,
+    /// Make a symbolic link.
+    MakeSymlink,
     /// Remove something that is no directory.
     Remove,
     /// Give the file of the first name the second one too.
@@ -54,6 +56,8 @@ pub enum Cause {
     Access(Access),
     /// A stricter rule holds below: the name must stay what it is and where it is.
     AboveStricter,
+    /// It must not become a symbolic link, and this is one or could be one.
+    Plain,
     /// Names below it that a pattern protects would leave the pattern's reach.
     LeavesPattern,
 }
@@ -81,6 +85,13 @@ pub fn decide(rules: &Rules, request: &Request<'_>) -> Verdict {
 
 fn decide_second(rules: &Rules, request: &Request<'_>, second: &Path) -> Verdict {
     match judge(rules, request.change, second, Which::Second) {
+        Verdict::Grant if !is_plain(rules, request.path) && is_plain(rules, second) => {
+            // What lies where links can be made could be one by the time it is moved, whatever it is now.
+            Verdict::Deny { rule: rules.judge(second).index, which: Which::Second, cause: Cause::Plain }
+        }
+        Verdict::Grant if is_exchange(request.change) && is_plain(rules, request.path) != is_plain(rules, second) => {
+            Verdict::Deny { rule: rules.judge(request.path).index, which: Which::First, cause: Cause::Plain }
+        }
         Verdict::Grant if leaves_pattern(rules, request, second) => {
             Verdict::Deny { rule: rules.judge(request.path).index, which: Which::First, cause: Cause::LeavesPattern }
         }
@@ -88,12 +99,22 @@ fn decide_second(rules: &Rules, request: &Request<'_>, second: &Path) -> Verdict
     }
 }
 
+fn is_plain(rules: &Rules, path: &Path) -> bool {
+    rules.judge(path).rule.plain
+}
+
+fn is_exchange(change: Change) -> bool {
+    matches!(change, Change::Exchange { .. })
+}
+
 fn judge(rules: &Rules, change: Change, path: &Path, which: Which) -> Verdict {
-    let Judgement { access, index: rule, above_stricter, .. } = rules.judge(path);
+    let Judgement { access, index: rule, above_stricter, rule: Rule { plain, .. } } = rules.judge(path);
     if access != Access::Write {
         Verdict::Deny { rule, which, cause: Cause::Access(access) }
     } else if above_stricter && !leaves_in_place(change) {
         Verdict::Deny { rule, which, cause: Cause::AboveStricter }
+    } else if *plain && change == Change::MakeSymlink {
+        Verdict::Deny { rule, which, cause: Cause::Plain }
     } else {
         Verdict::Grant
     }
@@ -141,13 +162,14 @@ mod tests {
         load(&Sources { context, flags, ..Sources::default() }).expect("rules").rules
     }
 
-    const ALL: [Change; 11] = [
+    const ALL: [Change; 12] = [
         Change::MakeDirectory,
         Change::RemoveDirectory,
         Change::Attributes,
         Change::Content,
         Change::Nameless,
         Change::Make,
+        Change::MakeSymlink,
         Change::Remove,
         Change::Link,
         Change::Rename { directory: true },

@@ -112,6 +112,7 @@ fn cause_in_words(cause: Cause) -> &'static str {
         Cause::Access(Access::Private) => "private",
         Cause::Access(Access::Read | Access::Write) => "read-only",
         Cause::AboveStricter => "has protected names below",
+        Cause::Plain => "no links here",
         Cause::LeavesPattern => "would take names out of a pattern",
     }
 }

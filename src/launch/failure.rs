@@ -90,11 +90,11 @@ fn errno_of(error: &(dyn StdError + 'static)) -> Option<Errno> {
 /// The cure, where the step and the kernel's answer tell it.
 fn hint(step: Step, errno: Errno) -> Option<&'static str> {
     match (step, errno) {
-        (Step::Unshare, Errno::NOSPC) => Some(
+        (Step::Unshare | Step::EnterNetwork, Errno::NOSPC) => Some(
             "no further user namespace is allowed here: raise user.max_user_namespaces (and max_mnt, max_pid, max_net \
              _namespaces) with sysctl, or this already runs inside a sandbox that forbids them",
         ),
-        (Step::Unshare, Errno::PERM | Errno::ACCESS) => Some(
+        (Step::Unshare | Step::EnterNetwork, Errno::PERM | Errno::ACCESS) => Some(
             "unprivileged user namespaces are forbidden here: see `stockade doctor` (kernel.unprivileged_userns_clone, \
              kernel.apparmor_restrict_unprivileged_userns, a container's seccomp profile, or a chroot)",
         ),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Received, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, mounts};
+use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, limits, mounts};
 use crate::plan::{Plan, ProcView};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
 use crate::sys::{self, Errno, fs, signal, socket, terminal};
@@ -87,6 +87,7 @@ fn open_files(setup: &Setup<'_>) -> Result<Files, Failure> {
     for (number, source) in setup.stdio.sources.iter().enumerate() {
         files[number] = match source {
             Source::Pass => None,
+            Source::Device { path, device, access } => stdio::open_device(path, *device, *access),
             Source::Pipe(end) => Some(clone(end)?),
             Source::SameAsOutput => files[1].as_ref().map(clone).transpose()?,
             Source::Reopen { path, offset, file, otherwise } => Some(match stdio::open_inside(path, *offset, *file) {
@@ -208,6 +209,7 @@ fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
             process::duplicate_to(file, number)?;
         }
     }
+    limits::apply(&setup.plan.limits)?;
     signal::set_default(Signal::PIPE.as_raw())?;
     signal::restore(setup.mask)?;
     process::close_on_exec_from(3 + setup.plan.request.preserve_fds)

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, Status, Step};
+use super::{Failure, OverlayReport, Status, Step};
 use crate::sys::process::Pid;
 use crate::sys::{self, socket};
 
@@ -28,6 +28,8 @@ pub(super) enum Report {
     Stopped(i32),
     /// How the command ended, and where it left its reopened standard files.
     Exited { status: Status, offsets: [Option<u64>; 3] },
+    /// What became of the overlays.
+    Overlays(OverlayReport),
     /// The run cannot be.
     Failed(Failure),
 }

@@ -5,11 +5,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod detach;
 mod failure;
 mod filter;
 mod init;
+mod limits;
 mod message;
+mod mirror;
 mod mounts;
+mod network;
+mod overlay;
 mod setup;
 mod stdio;
 mod step;
@@ -17,15 +22,20 @@ mod supervise;
 mod user;
 mod watch;
 
+pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
+pub use overlay::{Full, OverlayReport};
 pub use step::Step;
-pub use supervise::{Ended, Running, Status};
+pub use supervise::{Ended, Running, Started, Status};
 pub use user::{UserError, become_user};
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::overlay::Layers;
 use crate::plan::{Op, Plan};
+use crate::policy::Network;
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
 use crate::sys::{fs, signal, socket};
@@ -36,11 +46,11 @@ use stdio::Stdio;
 /// Called with each step and the time since the launch began, if the run is traced.
 pub type Trace = Box<dyn FnMut(Step, Duration)>;
 
-/// Start the run. The process must have one thread.
+/// Start the run. The process must have one thread. `layers` are those of the overlays on disk.
 ///
 /// # Errors
 /// What could not be prepared; failures of the new processes come from [`Running::wait`].
-pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Running, Failure> {
+pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Trace>) -> Result<Running, Failure> {
     let begin = Instant::now();
     let mut traced = |step| {
         if let Some(trace) = &mut trace {
@@ -51,6 +61,10 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     let stdio = Stdio::prepare(plan)?;
     traced(Step::OpenPrivate);
     let private = open_private(plan, lease)?;
+    let network = match plan.network {
+        Network::None => lease.network().map_err(|error| Failure::of(Step::EnterNetwork, &error))?,
+        Network::Host => None,
+    };
     let at_fork = |error| Failure::of(Step::Fork, &error);
     let (ours, theirs) = socket::pair().map_err(at_fork)?;
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
@@ -60,11 +74,13 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
             drop(ours);
-            let leases = lease.fds().collect();
+            let locks = layers.iter().flat_map(|layers| &layers.leases);
+            let leases = lease.fds().chain(locks.map(AsFd::as_fd)).collect();
             let traced = trace.is_some();
-            setup::run(&Setup {
+            let setup = Setup {
                 plan,
                 private: &private,
+                layers,
                 stdio: &stdio,
                 control: theirs,
                 supervisor,
@@ -72,11 +88,13 @@ pub fn start(plan: &Plan, lease: &Lease, mut trace: Option<Trace>) -> Result<Run
                 leases,
                 trace: traced,
                 foreground,
-            })
+            };
+            setup::run(&setup, network)
         }
         Forked::Parent(child) => {
             drop(theirs);
-            Running::new(plan, child, ours, stdio, parent, begin, trace)
+            let running = Running::new(plan, child, ours, stdio, parent, begin, trace)?;
+            Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect()))
         }
     }
 }

@@ -2,14 +2,19 @@
 //! read-only by one call, then the clones are attached, descriptor to descriptor.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::watch::Free;
+use super::mirror::Mirror;
+use super::overlay::{Memory, Overlays, Tree};
+use super::watch::{Free, root_of};
 use super::{Failure, Step};
+use crate::overlay::Layers;
 use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
+use crate::sys::mountinfo;
 use crate::sys::{self, Errno};
 
 type Done<T> = Result<T, Failure>;
@@ -40,33 +45,55 @@ pub(super) struct Built {
     /// What hidden places show; `None` if nothing is ever hidden.
     pub(super) masks: Option<OwnedFd>,
     pub(super) free: Vec<Free>,
+    pub(super) mirrors: Vec<Mirror>,
+    /// What holds the layers of overlays in memory.
+    pub(super) memory: Vec<Memory>,
+    /// Tells where mounts are, though `/proc` is to become another one.
+    pub(super) mounts: Option<File>,
+    /// Overlays that could not be, where none is required.
+    pub(super) not_overlaid: Vec<String>,
 }
 
 /// Build the whole file system of the run in the (new) mount namespace.
-pub(super) fn build(plan: &Plan, private: &[PrivateDir], trace: &mut dyn FnMut(Step)) -> Done<Built> {
+pub(super) fn build(
+    plan: &Plan,
+    private: &[PrivateDir],
+    layers: &[Layers],
+    trace: &mut dyn FnMut(Step),
+) -> Done<Built> {
     trace(Step::CloneTrees);
     let mut builder = Builder {
         plan,
         trees: HashMap::new(),
+        overlays: HashMap::new(),
+        skipped: Vec::new(),
+        mounts: None,
         devices: Vec::new(),
         frames: Vec::new(),
         masks: None,
         free: Vec::new(),
+        mirrors: Vec::new(),
         outer_proc: None,
     };
+    let (memory, not_overlaid) = builder.make_overlays(layers)?;
     builder.clone_all(private)?;
     trace(Step::MakeReadOnly);
     let attributes = Attributes { set: RDONLY | NOSUID | NODEV, ..Attributes::default() };
     mount::set_attributes(fs::CWD, Path::new("/"), true, attributes)
         .map_err(|e| Failure::of(Step::MakeReadOnly, &e))?;
     trace(Step::Attach);
-    builder.attach_all()
+    let built = builder.attach_all()?;
+    Ok(Built { memory, not_overlaid, ..built })
 }
 
 struct Builder<'a> {
     plan: &'a Plan,
     /// What was cloned, by index of the operation.
     trees: HashMap<usize, OwnedFd>,
+    overlays: HashMap<usize, Tree>,
+    /// Overlays that could not be, where none is required.
+    skipped: Vec<usize>,
+    mounts: Option<File>,
     /// The device nodes of the minimal `/dev` with their names.
     devices: Vec<(&'static str, OwnedFd)>,
     /// File systems of ours that become read-only when everything is in its place.
@@ -74,6 +101,7 @@ struct Builder<'a> {
     /// The attached tmpfs that holds what hidden places show.
     masks: Option<OwnedFd>,
     free: Vec<Free>,
+    mirrors: Vec<Mirror>,
     /// The caller's `/proc`, for an empty root: the kernel makes a new one only where a whole one is in sight
     /// (`mount_too_revealing` in fs/namespace.c). The new one covers it.
     outer_proc: Option<OwnedFd>,
@@ -84,12 +112,23 @@ fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
 }
 
 impl Builder<'_> {
+    fn make_overlays(&mut self, layers: &[Layers]) -> Done<(Vec<Memory>, Vec<String>)> {
+        let mut overlays = Overlays::new(self.plan, layers);
+        for (index, op) in self.plan.mounts.iter().enumerate() {
+            if let Some(tree) = overlays.make(op)? {
+                self.overlays.insert(index, tree);
+            }
+        }
+        overlays.finish()
+    }
+
     fn clone_all(&mut self, private: &[PrivateDir]) -> Done<()> {
         let plan = self.plan;
         for (index, op) in plan.mounts.iter().enumerate() {
             let tree = match op {
                 Op::Bind { path, view, rule } => self.clone_bind(path, *view, *rule)?,
                 Op::Private { path, .. } => Some(clone_private(path, private)?),
+                Op::Mirror { of: Some(of), rule, .. } => self.clone_bind(of, View::Read, *rule)?,
                 Op::Dev { console } => self.clone_devices(console.as_deref())?,
                 _ => None,
             };
@@ -109,7 +148,9 @@ impl Builder<'_> {
         let set = match view {
             View::Read => RDONLY | NOSUID | NODEV,
             View::Write => NOSUID | NODEV,
-            View::Device => NOSUID,
+            // Of a directory of devices (/dev/shm, say) the names may be changed, of a node not even the mode.
+            View::Device if fs::lstat(path).is_ok_and(|stat| stat.is_dir()) => NOSUID,
+            View::Device => RDONLY | NOSUID,
         };
         let cloned = fs::open_place(path).and_then(|place| mount::clone_tree(&place, Path::new("")));
         let tree = match cloned {
@@ -154,7 +195,8 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        Ok(Built { masks: self.masks, free: self.free })
+        let Self { masks, free, mirrors, mounts, .. } = self;
+        Ok(Built { masks, free, mirrors, memory: Vec::new(), mounts, not_overlaid: Vec::new() })
     }
 
     /// The directory that everything is attached below.
@@ -180,8 +222,10 @@ impl Builder<'_> {
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
             Op::Dev { .. } => self.dev(root),
+            Op::Mirror { path, of, .. } => self.mirror(root, index, path, of.as_deref()),
             Op::Private { path, .. } => self.attach_private(root, index, path),
             Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
+            Op::Overlay { path, .. } => self.attach_overlay(root, index, path),
         }
     }
 
@@ -196,12 +240,14 @@ impl Builder<'_> {
         };
         let (cloned, there) = (file(&tree, path)?, file(&place, path)?);
         let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
-        if !stubbed && cloned != there {
+        let made_here = stubbed || self.lies_in_overlay(index);
+        if !made_here && cloned != there {
             return if served { Ok(()) } else { Err(exchanged(path)) };
         }
         mount::attach(&tree, &place).map_err(attaching(path))?;
         if view == View::Write && !stubbed {
-            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+            let root = if self.lies_in_overlay(index) { self.root_of(path)? } else { None };
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree, root });
         }
         Ok(())
     }
@@ -211,6 +257,38 @@ impl Builder<'_> {
         mount::attach(&tree, target(root, path)?).map_err(attaching(path))
     }
 
+    fn root_of(&mut self, path: &Path) -> Done<Option<PathBuf>> {
+        if self.mounts.is_none() {
+            let failed =
+                |error: std::io::Error| Failure::because(Step::Attach, error.to_string()).about(path.display());
+            self.mounts = Some(mountinfo::open().map_err(failed)?);
+        }
+        Ok(self.mounts.as_ref().and_then(|mounts| root_of(mounts, path)))
+    }
+
+    /// An overlay shows other files than the host has: what is attached there cannot be compared.
+    fn lies_in_overlay(&self, index: usize) -> bool {
+        let path = self.plan.mounts[index].path();
+        let above = self.plan.mounts[..index].iter().enumerate().filter(|(_, op)| {
+            op.path() != path && path.starts_with(op.path()) && !matches!(op, Op::Stub { .. } | Op::Link { .. })
+        });
+        let nearest = above.max_by_key(|(_, op)| op.path().components().count());
+        nearest.is_some_and(|(index, op)| matches!(op, Op::Overlay { .. }) && !self.skipped.contains(&index))
+    }
+
+    fn attach_overlay(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
+        let Some(tree) = self.overlays.remove(&index) else {
+            self.skipped.push(index);
+            return Ok(());
+        };
+        let place = target(root, path)?;
+        let stubbed = self.plan.mounts[..index].iter().any(|op| matches!(op, Op::Stub { path: p, .. } if p == path));
+        if !stubbed && !self.lies_in_overlay(index) && file(&place, path)? != tree.shows {
+            return Err(exchanged(path));
+        }
+        mount::attach(&tree.mount, &place).map_err(attaching(path))
+    }
+
     /// A tmpfs for mount points, attached at `place`; gives its root.
     fn frame(&mut self, place: &OwnedFd, mode: &str) -> Done<OwnedFd> {
         let frame = tmpfs(mode, "1m")?;
@@ -218,6 +296,14 @@ impl Builder<'_> {
         let root = frame.try_clone().map_err(|e| Failure::because(Step::Attach, e.to_string()))?;
         self.frames.push(frame);
         Ok(root)
+    }
+
+    fn mirror(&mut self, root: &OwnedFd, index: usize, path: &Path, of: Option<&Path>) -> Done<()> {
+        let frame = self.frame(&target(root, path)?, "0755")?;
+        if let (Some(tree), Some(of)) = (self.trees.remove(&index), of) {
+            self.mirrors.push(Mirror::fill(&frame, tree, path, of).map_err(attaching(path))?);
+        }
+        Ok(())
     }
 
     fn mask(&mut self, root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
@@ -284,8 +370,18 @@ fn clone_device(name: &'static str, path: &Path) -> Done<Option<(&'static str, O
         // A container may lack one of them; it is missing inside too.
         Err(error) if error.is(Errno::NOENT) => Ok(None),
         Err(error) => Err(Failure::of(Step::CloneTrees, &error).about(path.display())),
-        Ok(tree) => Ok(Some((name, tree))),
+        Ok(tree) => {
+            keep_node(&tree).map_err(|error| Failure::of(Step::CloneTrees, &error).about(path.display()))?;
+            Ok(Some((name, tree)))
+        }
     }
+}
+
+/// A device can be written on a read-only mount, but its node's mode, owner and times cannot: root would change the
+/// host's own.
+fn keep_node(tree: &OwnedFd) -> sys::Result<()> {
+    let set = RDONLY | NOSUID | NOEXEC;
+    mount::set_attributes(tree, Path::new(""), true, Attributes { set, ..Attributes::default() })
 }
 
 fn clone_private(path: &Path, private: &[PrivateDir]) -> Done<OwnedFd> {

@@ -2,15 +2,20 @@
 //!
 //! It stays outside the pid namespace, so nothing inside can see or signal it, and it holds the session's lease.
 
+use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use super::message::{self, Order, Received, Report};
+use super::mirror::Mirror;
 use super::mounts::{self, Built, PrivateDir};
+use super::overlay::{Memory, OverlayReport};
 use super::stdio::Stdio;
-use super::{Failure, STATUS_FAILED, Step, init, watch};
+use super::{Failure, STATUS_FAILED, Step, init, network, watch};
+use crate::overlay::Layers;
 use crate::plan::{Identity, Plan, ProcView};
 use crate::policy::Network;
+use crate::session;
 use crate::sys::mount::Attributes;
 use crate::sys::process::{self, Forked, Pid, UnshareFlags};
 use crate::sys::signal::{self, Mask};
@@ -20,6 +25,7 @@ use crate::sys::{self, fs, mount, socket};
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) private: &'a [PrivateDir],
+    pub(super) layers: &'a [Layers],
     pub(super) stdio: &'a Stdio,
     pub(super) control: OwnedFd,
     /// The supervisor.
@@ -34,9 +40,14 @@ pub(super) struct Setup<'a> {
 }
 
 /// The whole life of the process. Never returns.
-pub(super) fn run(setup: &Setup<'_>) -> ! {
-    let status = match prepare(setup).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
-        Ok(((init, ended), built)) => watch::until_end(setup, init, &ended, built),
+pub(super) fn run(setup: &Setup<'_>, network: Option<session::Network>) -> ! {
+    let status = match prepare(setup, network).and_then(|built| Ok((fork_init(setup, &built)?, built))) {
+        Ok(((init, ended), mut built)) => {
+            let (memory, not_overlaid) = (take(&mut built.memory), take(&mut built.not_overlaid));
+            let status = watch::until_end(setup, init, &ended, built);
+            tell_overlays(setup, &memory, not_overlaid);
+            status
+        }
         Err(failure) => {
             // Without a supervisor nobody is left to be told.
             let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
@@ -59,7 +70,7 @@ fn at<T>(step: Step, result: sys::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of(step, &error))
 }
 
-fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
+fn prepare(setup: &Setup<'_>, network: Option<session::Network>) -> Result<Built, Failure> {
     setup.trace(Step::Fork);
     at(Step::Fork, process::die_with_parent())?;
     if process::parent() != Some(setup.supervisor) {
@@ -67,8 +78,15 @@ fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
     }
     // Signals of the terminal are the supervisor's to handle.
     at(Step::Fork, signal::block_all())?;
+    let network = match network {
+        Some(network) => {
+            setup.trace(Step::EnterNetwork);
+            network::enter(setup, network)?
+        }
+        None => setup.plan.network == Network::Host,
+    };
     setup.trace(Step::Unshare);
-    at(Step::Unshare, process::unshare(namespaces(setup.plan)))?;
+    at(Step::Unshare, process::unshare(namespaces(network)))?;
     setup.trace(Step::MapUsers);
     map_users(setup)?;
     setup.trace(Step::PrivatePropagation);
@@ -79,20 +97,18 @@ fn prepare(setup: &Setup<'_>) -> Result<Built, Failure> {
         setup.trace(Step::LimitNamespaces);
         init::limit_namespaces(setup.plan)?;
     }
-    let built = mounts::build(setup.plan, setup.private, &mut |step| setup.trace(step))?;
-    if setup.plan.network == Network::None {
+    let built = mounts::build(setup.plan, setup.private, setup.layers, &mut |step| setup.trace(step))?;
+    if !network {
         setup.trace(Step::Loopback);
         at(Step::Loopback, socket::loopback_up())?;
     }
     Ok(built)
 }
 
-fn namespaces(plan: &Plan) -> UnshareFlags {
+/// What is unshared; a new network namespace too, unless there is one already.
+fn namespaces(network: bool) -> UnshareFlags {
     let always = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    match plan.network {
-        Network::None => always | UnshareFlags::NEWNET,
-        Network::Host => always,
-    }
+    if network { always } else { always | UnshareFlags::NEWNET }
 }
 
 /// One user: written by ourselves. All users: only the parent namespace may write that.
@@ -109,7 +125,7 @@ fn map_users(setup: &Setup<'_>) -> Result<(), Failure> {
     }
 }
 
-fn map_one(uid: u32, gid: u32) -> Result<(), Failure> {
+pub(super) fn map_one(uid: u32, gid: u32) -> Result<(), Failure> {
     // setgroups must be given up before an ordinary user may map its group (user_namespaces(7)).
     write_map("/proc/self/setgroups", "deny")?;
     write_map("/proc/self/uid_map", &format!("{uid} {uid} 1\n"))?;
@@ -140,9 +156,21 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
             keep.extend([setup.control.as_fd(), ended.as_fd()]);
             keep.extend(built.masks.as_ref().map(AsFd::as_fd));
             keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
+            keep.extend(built.mirrors.iter().flat_map(Mirror::fds));
+            keep.extend(built.memory.iter().map(AsFd::as_fd));
+            keep.extend(built.mounts.as_ref().map(AsFd::as_fd));
             keep_only(&keep, &[])?;
             Ok((init, ended))
         }
+    }
+}
+
+/// Nothing runs any more: what an overlay holds now is what it held in the end.
+fn tell_overlays(setup: &Setup<'_>, memory: &[Memory], read_only: Vec<String>) {
+    let overlays = OverlayReport { full: memory.iter().filter_map(Memory::full).collect(), read_only };
+    if overlays != OverlayReport::default() {
+        // Without a supervisor nobody is left to be told.
+        let _ = message::send(&setup.control, &Report::Overlays(overlays), &[]);
     }
 }
 

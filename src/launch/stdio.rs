@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::policy::Access;
 use crate::sys::fs::{self, FileId, FileType, OFlags, Stat};
 use crate::sys::socket::{self, standard};
+use crate::sys::terminal;
 
 /// What one of the three descriptors becomes inside.
 pub(super) enum Source {
@@ -23,6 +24,9 @@ pub(super) enum Source {
     Pass,
     /// The same file opened for reading inside, at the same offset; through the pipe where it is not to be seen there.
     Reopen { path: PathBuf, offset: u64, file: FileId, otherwise: OwnedFd },
+    /// The same device, opened inside: through the caller's descriptor its node on the host could be changed
+    /// (`fchmod(2)`). What it is where it is not to be had inside.
+    Device { path: &'static Path, device: (u32, u32), access: OFlags },
     /// A pipe from or to the supervisor.
     Pipe(OwnedFd),
     /// The same pipe as standard output.
@@ -180,8 +184,33 @@ fn prepare(
             pumps[number] = Some(read);
             Ok(Source::Pipe(write))
         }
+        FileType::CharacterDevice => Ok(device(fd, &stat)),
         _ => Ok(Source::Pass),
     }
+}
+
+/// The nodes of the minimal `/dev`, and the terminal that appears as its console.
+fn device(fd: BorrowedFd<'_>, stat: &Stat) -> Source {
+    let path = match stat.device {
+        (1, 3) => "/dev/null",
+        (1, 5) => "/dev/zero",
+        (1, 7) => "/dev/full",
+        (1, 8) => "/dev/random",
+        (1, 9) => "/dev/urandom",
+        _ if terminal::is_terminal(fd) => "/dev/console",
+        _ => return Source::Pass,
+    };
+    match fs::access_mode(fd) {
+        Ok(access) => Source::Device { path: Path::new(path), device: stat.device, access },
+        Err(_) => Source::Pass,
+    }
+}
+
+/// Open a device of the sandbox's own `/dev`; `None` where it is not the same device.
+pub(super) fn open_device(path: &Path, device: (u32, u32), access: OFlags) -> Option<OwnedFd> {
+    let opened = fs::open(path, access | OFlags::NOCTTY).ok()?;
+    let stat = fs::fstat(&opened).ok()?;
+    (stat.file_type() == FileType::CharacterDevice && stat.device == device).then_some(opened)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {

@@ -10,6 +10,7 @@ pub enum Step {
     PrepareStdio,
     OpenPrivate,
     Fork,
+    EnterNetwork,
     Unshare,
     MapUsers,
     PrivatePropagation,
@@ -33,10 +34,11 @@ pub enum Step {
 
 impl Step {
     /// All steps, in the order in which they happen.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::PrepareStdio,
         Self::OpenPrivate,
         Self::Fork,
+        Self::EnterNetwork,
         Self::Unshare,
         Self::MapUsers,
         Self::PrivatePropagation,
@@ -65,6 +67,7 @@ impl Step {
             Self::PrepareStdio => "prepare standard input and output",
             Self::OpenPrivate => "open the session's private directories",
             Self::Fork => "fork the sandbox's process",
+            Self::EnterNetwork => "enter the session's network namespace",
             Self::Unshare => "create user and other namespaces",
             Self::MapUsers => "map users into the user namespace",
             Self::PrivatePropagation => "make mounts private",

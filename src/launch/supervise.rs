@@ -1,18 +1,20 @@
 //! The supervisor's side of a running command: maps users, passes signals on, shares the terminal, learns the status.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
-use super::{Failure, STATUS_FAILED, Step, Trace, setup};
+use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
-use crate::policy::Rules;
+use crate::policy::{Limit, Limits, Rules};
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
 use crate::sys::signal::{self as signals, Received};
 use crate::sys::{socket, terminal};
@@ -65,6 +67,10 @@ pub struct Ended {
     pub status: Status,
     /// What the policy denied the command.
     pub denials: Arc<Mutex<Denials>>,
+    /// The limit for which the supervisor ended it.
+    pub limit: Option<Limit>,
+    /// What there is to say of the overlays.
+    pub overlays: OverlayReport,
 }
 
 /// Is the terminal ours alone: all three standard files are it, and we are in its foreground? In a pipeline another member
@@ -97,13 +103,22 @@ pub struct Running {
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
+    overlays: OverlayReport,
     /// The user's stop was passed on, and no stop was reported yet.
     stop_asked: bool,
     /// The command's process group as numbered here.
     command: Option<Pid>,
     begin: Instant,
     trace: Option<Trace>,
+    /// Called when the command runs.
+    started: Option<Started>,
+    /// A run in nobody's foreground does not stop with its command.
+    detached: bool,
+    limits: Watched,
 }
+
+/// Called with the command's process id as numbered here.
+pub type Started = Box<dyn FnOnce(Option<u32>)>;
 
 /// What the run came to.
 enum Outcome {
@@ -134,11 +149,29 @@ impl Running {
             broker: None,
             pumps,
             terminal: terminal::controlling(),
+            overlays: OverlayReport::default(),
             stop_asked: false,
             command: None,
             begin,
             trace,
+            started: None,
+            detached: false,
+            limits: Watched::new(&Limits::default(), Vec::new()),
         })
+    }
+
+    /// Look after these limits; `private` are the directories that count.
+    pub(super) fn limited(mut self, limits: &Limits, private: Vec<PathBuf>) -> Self {
+        self.limits = Watched::new(limits, private);
+        self
+    }
+
+    /// Have this called as soon as the command runs.
+    #[must_use]
+    pub fn on_start(mut self, started: Started) -> Self {
+        self.detached = true;
+        self.started = Some(started);
+        self
     }
 
     /// Wait for the command's end, and for the end of everything that it started.
@@ -149,7 +182,8 @@ impl Running {
         let outcome = self.supervise();
         // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
         let ended = process::wait(Some(self.child), process::until_end());
-        self.take_terminal();
+        self.hear_last();
+        let _ = self.take_terminal();
         self.pumps.finish();
         if let Some(broker) = self.broker {
             // Nobody is left to be answered. What stopped it early was seen inside as calls that failed.
@@ -157,7 +191,10 @@ impl Running {
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
         match outcome {
-            Outcome::Status(status) => Ok(Ended { status, denials: self.denials }),
+            Outcome::Status(status) => {
+                let limit = self.limits.passed();
+                Ok(Ended { status, denials: self.denials, overlays: self.overlays, limit })
+            }
             Outcome::Failed(failure) => Err(failure),
         }
     }
@@ -200,8 +237,17 @@ impl Running {
         let ready = {
             let mut watched: Vec<BorrowedFd<'_>> = vec![self.control.as_fd(), self.signals.as_fd()];
             watched.extend(self.parent.as_ref().map(AsFd::as_fd));
-            socket::wait_readable(&watched, None).map_err(|error| Failure::of(Step::Supervise, &error))?
+            socket::wait_readable(&watched, self.limits.timeout())
+                .map_err(|error| Failure::of(Step::Supervise, &error))?
         };
+        match self.limits.check(self.child.as_raw_nonzero().get().cast_unsigned()) {
+            Verdict::Nothing => {}
+            Verdict::End => self.signal(Signal::TERM.as_raw(), true)?,
+            Verdict::Kill => {
+                self.kill();
+                return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
+            }
+        }
         if ready.get(2) == Some(&true) {
             self.kill();
             return Ok(Some(Outcome::Status(Status::Signaled(Signal::KILL.as_raw()))));
@@ -227,8 +273,9 @@ impl Running {
             Report::NeedInput => self.pumps.start_input(),
             Report::Guarded { mounts } => self.start_broker(fds, mounts)?,
             Report::Command => self.command = sender,
-            Report::Started => {}
+            Report::Started => self.start(),
             Report::Stopped(signal) => self.stopped(signal)?,
+            Report::Overlays(overlays) => self.overlays = overlays,
             Report::Failed(failure) => return Ok(Some(Outcome::Failed(failure))),
             Report::Exited { status, offsets } => {
                 for (number, offset) in offsets.into_iter().enumerate() {
@@ -240,6 +287,24 @@ impl Running {
             }
         }
         Ok(None)
+    }
+
+    fn start(&mut self) {
+        if let Some(started) = self.started.take() {
+            started(self.command.map(|pid| pid.as_raw_nonzero().get().cast_unsigned()));
+        }
+    }
+
+    /// What was said after the command's end.
+    fn hear_last(&mut self) {
+        let waits = |control: &OwnedFd| socket::wait_readable(&[control.as_fd()], Some(std::time::Duration::ZERO));
+        while waits(&self.control).is_ok_and(|ready| ready[0]) {
+            match message::receive::<Report>(&self.control) {
+                Ok(Some(message::Received { message: Report::Overlays(overlays), .. })) => self.overlays = overlays,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 
     fn note(&mut self, step: Step) {
@@ -288,15 +353,23 @@ impl Running {
 
     /// The command stopped. Wanting the terminal it gets it, if it is ours to give; else we stop too, as the shell that
     /// started us expects of its job.
+    ///
+    /// Only where there is such a shell, or somebody asked: without one nobody would make us go on, all calls that wait for the broker would
+    /// wait for ever, and a command could stop whoever is in the group that its caller runs in.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
+        if self.detached {
+            return Ok(());
+        }
         let wants_terminal = [Signal::TTIN.as_raw(), Signal::TTOU.as_raw()].contains(&signal);
         // A command that waits for the terminal when the user's stop reaches it has that stop only pending, and continuing it
         // would take it away (signal(7)): then this is the stop that was asked for.
         if wants_terminal && !std::mem::take(&mut self.stop_asked) && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);
         }
-        self.stop_asked = false;
-        self.take_terminal();
+        let asked = std::mem::take(&mut self.stop_asked);
+        if !(self.take_terminal() || self.is_job() || asked) {
+            return Ok(());
+        }
         let failed = |error| Failure::of(Step::Supervise, &error);
         process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;
         process::kill(process::own_pid(), Signal::STOP).map_err(failed)
@@ -309,13 +382,21 @@ impl Running {
             && terminal::set_foreground(terminal, command).is_ok()
     }
 
-    /// Take the foreground back from the command.
-    fn take_terminal(&self) {
-        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return };
-        if terminal::foreground(terminal).is_ok_and(|group| group == command) {
+    /// Take the foreground back from the command. False: it did not have it.
+    fn take_terminal(&self) -> bool {
+        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return false };
+        let is_theirs = terminal::foreground(terminal).is_ok_and(|group| group == command);
+        if is_theirs {
             // The terminal may have hung up meanwhile.
             let _ = terminal::set_foreground(terminal, terminal::own_group());
         }
+        is_theirs
+    }
+
+    /// Are we a job of a shell on our terminal? It puts each of its jobs into a process group of its own.
+    fn is_job(&self) -> bool {
+        let group = process::parent().and_then(terminal::group_of);
+        self.terminal.is_some() && group.is_some_and(|group| group != terminal::own_group())
     }
 }
 

@@ -1,20 +1,23 @@
 //! What the setup process does while the command runs: it alone keeps the capabilities over the sandbox's mounts.
 //!
 //! The host may replace or create a name that is hidden, or move a directory that is mounted writable (the mount goes where
-//! its directory goes). When it does, the name is masked again, and the mount taken away, after which the broker serves
-//! the place. In between lies a moment; `strict` ends the run instead.
+//! its directory goes). Nothing inside can cause either; when the host does, the name is masked again, and the mount taken
+//! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::message::{self, Report};
+use super::mirror::Mirror;
 use super::mounts::{Built, mask};
 use super::setup::Setup;
 use super::{Failure, STATUS_FAILED, Step};
 use crate::plan::Kind;
 use crate::sys::fs::{self, FileId, OFlags};
+use crate::sys::mountinfo;
 use crate::sys::process::{self, Pid, Signal};
 use crate::sys::watch::Watch;
 use crate::sys::{self, mount, socket};
@@ -32,6 +35,9 @@ pub(super) struct Free {
     pub(super) file: FileId,
     /// The root of the mount.
     pub(super) tree: OwnedFd,
+    /// Of a mount in an overlay, where its directory lies on the host's file system: the place where it is mounted is the
+    /// overlay's, and does not follow what the host moves.
+    pub(super) root: Option<PathBuf>,
 }
 
 /// Watch until pid 1 has ended; gives its exit status.
@@ -59,6 +65,8 @@ struct Watcher<'a> {
     strict: bool,
     masks: Option<OwnedFd>,
     free: Vec<Free>,
+    mounts: Option<File>,
+    mirrors: Vec<Mirror>,
     /// `None`: look from time to time instead.
     watch: Option<Watch>,
     /// Still to be tried, at that time.
@@ -67,15 +75,16 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
-        let Built { masks, free } = built;
+        let Built { masks, free, mirrors, mounts, .. } = built;
         let hidden = setup.plan.hidden.as_slice();
         let strict = setup.plan.strict;
-        let settled = if strict { Duration::ZERO } else { SETTLED };
-        Self { hidden, strict, masks, free, watch: None, watch_from: Some(Instant::now() + settled) }
+        let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
+        let watch_from = Some(Instant::now() + settled);
+        Self { hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from }
     }
 
     fn is_needed(&self) -> bool {
-        !self.hidden.is_empty() || !self.free.is_empty()
+        !self.hidden.is_empty() || !self.free.is_empty() || !self.mirrors.is_empty()
     }
 
     /// Watch what there is to watch now; what cannot be watched makes us look from time to time.
@@ -87,7 +96,8 @@ impl<'a> Watcher<'a> {
             Err(error) if is_gone(&error) => Ok(()),
             watched => watched,
         });
-        if names.and(moves).is_err() {
+        let mirrors = self.mirrors.iter().try_for_each(|mirror| mirror.watch(watch));
+        if names.and(moves).and(mirrors).is_err() {
             self.watch = None;
         }
     }
@@ -113,11 +123,20 @@ impl<'a> Watcher<'a> {
         for path in self.hidden {
             self.hide(path)?;
         }
-        let (stays, moved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.free).into_iter().partition(Free::is_in_place);
+        for mirror in &self.mirrors {
+            mirror.update().map_err(|error| failed(&error, mirror.path()))?;
+        }
+        let free = std::mem::take(&mut self.free);
+        let (stays, moved): (Vec<_>, Vec<_>) =
+            free.into_iter().partition(|free| free.is_in_place(self.mounts.as_ref()));
         self.free = stays;
         for free in moved {
+            match mount::detach_at(&free.tree) {
+                // Removed together with its directory, which the command itself may have done.
+                Err(error) if error.is(sys::Errno::INVAL) => continue,
+                detached => detached.map_err(|error| failed(&error, &free.path))?,
+            }
             self.end_if_strict(&free.path, "was moved on the host")?;
-            free.detach()?;
         }
         Ok(())
     }
@@ -149,17 +168,18 @@ impl<'a> Watcher<'a> {
 }
 
 impl Free {
-    fn is_in_place(&self) -> bool {
+    fn is_in_place(&self, mounts: Option<&File>) -> bool {
+        if let Some(root) = &self.root {
+            return mounts.is_some_and(|mounts| root_of(mounts, &self.path).as_ref() == Some(root));
+        }
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
     }
+}
 
-    /// Take the mount away. A directory that was removed, on the host or by the broker, has taken it along.
-    fn detach(&self) -> Result<(), Failure> {
-        match mount::detach_at(&self.tree) {
-            Err(error) if error.is(sys::Errno::INVAL) => Ok(()),
-            detached => detached.map_err(|error| failed(&error, &self.path)),
-        }
-    }
+/// Which directory of its file system is mounted at a path: the kernel tells where that lies now.
+pub(super) fn root_of(mounts: &File, point: &Path) -> Option<PathBuf> {
+    let mounts = mountinfo::read_again(mounts).ok()?;
+    mounts.into_iter().rev().find(|mount| mount.point == point).map(|mount| mount.root)
 }
 
 /// Watch the names in a directory, or where it is missing those in the nearest one that exists.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::Problem;
-use super::{Error, Facts, Identity, Plan, Request, State, environment, mounts};
-use crate::policy::{Access, Origin, Policy, Rule, Target};
+use super::overlay::Overlaying;
+use super::{Error, Extent, Facts, Identity, Plan, Request, State, environment, mounts};
+use crate::policy::{Access, Limit, Origin, Policy, Rule, Target};
 
 /// The plan for one run.
 ///
@@ -13,8 +14,12 @@ use crate::policy::{Access, Origin, Policy, Rule, Target};
 /// Names the first rule that cannot be enforced on this host, and its origin.
 pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Error> {
     check_links(policy, &facts)?;
-    let environment = environment::build(policy, &request, facts.pwd_is_cwd);
-    let layout = mounts::layout(&facts, &request, &environment.wanted)?;
+    check_limits(policy, &facts)?;
+    let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
+    let overlaying = Overlaying::of(policy, &request);
+    let layout =
+        mounts::layout(&facts, &request, &environment.wanted, overlaying, policy.context.job_dir().as_deref())?;
+    environment.name_job_tmp(layout.job_tmp);
     let mut notes = layout.notes;
     note_hard_links(policy, &facts, &mut notes)?;
     Ok(Plan {
@@ -28,10 +33,28 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         hidden: layout.hidden,
         absent: layout.absent,
         promised: environment.promised,
+        limits: policy.limits.clone(),
+        overlay_size: policy.overlay.size,
         strict: policy.strict.value,
         notes,
         request,
     })
+}
+
+/// What this host gives no means for is refused.
+fn check_limits(policy: &Policy, facts: &Facts) -> Result<(), Error> {
+    // The whole range is mapped in the first user namespace only (user_namespaces(7)).
+    let whole = Extent { first: 0, count: u32::MAX };
+    let is_root = facts.caller.uid == 0 && facts.caller.uids == [whole];
+    for (limit, setting) in policy.limits.iter() {
+        let why = match limit {
+            Limit::Memory => "it needs a memory controller of control groups, which stockade does not use yet",
+            Limit::Pids if is_root => "the kernel does not limit the processes of the host's root (see --user)",
+            _ => continue,
+        };
+        return Err(Error::Limit { limit, origin: setting.origin.clone(), why });
+    }
+    Ok(())
 }
 
 fn identity(facts: &Facts) -> Identity {
@@ -51,10 +74,9 @@ fn check_links(policy: &Policy, facts: &Facts) -> Result<(), Error> {
             continue;
         }
         for link in &place.links {
-            // Where links lead is known to `facts.names` only, what the rules were written for to the policy only: a rule
-            // of ours for a name in `.git` let an earlier run replace that name by a link.
-            let as_written = built_in(rule).then(|| policy.rules.judge(&link.at));
-            let mut judged = as_written.into_iter().chain([facts.names.judge(&link.at)]);
+            // Where links lead is known to `facts.names` only. What a rule was written for is known to the policy only: a
+            // run that could write there could have put a link in its place, and this one would write where that leads.
+            let mut judged = [policy.rules.judge(&link.at), facts.names.judge(&link.at)].into_iter();
             if let Some(judged) = judged.find(|judged| judged.access == Access::Write) {
                 let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
                 return Err(Error::of(rule, Problem::PlantedLink { link, writable }));

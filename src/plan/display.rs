@@ -13,7 +13,10 @@ impl fmt::Display for Plan {
         writeln!(f, "in:       {}", self.request.cwd.display())?;
         writeln!(f, "session:  {}", self.request.session.as_deref().unwrap_or("one of its own, removed at its end"))?;
         writeln!(f, "identity: {}", identity(&self.identity))?;
-        writeln!(f, "network:  {}", network(self.network))?;
+        writeln!(f, "network:  {}", network(self))?;
+        for (limit, setting) in self.limits.iter() {
+            writeln!(f, "limit:    {limit} {}  ({})", limit.show(setting.value), setting.origin)?;
+        }
         self.fmt_root(f)?;
         for op in &self.mounts {
             writeln!(f, "  {}", self.line(op))?;
@@ -76,6 +79,11 @@ impl Plan {
             Op::Private { rule, .. } => format!("private  {path}  ({})", why(rule)),
             Op::Mask { rule, .. } => format!("hide     {path}  ({})", why(rule)),
             Op::Frame { rule, .. } => format!("hide     {path}, but for what is named below  ({})", why(rule)),
+            Op::Mirror { of: Some(of), rule, .. } => {
+                format!("mirror   {path}, with links to what {} holds  ({})", of.display(), why(rule))
+            }
+            Op::Mirror { of: None, rule, .. } => format!("mirror   {path}, with nothing in it  ({})", why(rule)),
+            Op::Overlay { upper, rule, .. } => format!("overlay  {path}, {upper}  ({})", why(rule)),
             Op::Stub { kind: Kind::Directory, .. } => format!("make     {path}/  (in a directory of ours)"),
             Op::Stub { kind: Kind::File, .. } => format!("make     {path}  (in a directory of ours)"),
             Op::Link { target, .. } => format!("link     {path} -> {}  (in a directory of ours)", target.display()),
@@ -96,6 +104,8 @@ impl Plan {
             .collect();
         let environment: Vec<String> =
             self.environment.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        let limits: serde_json::Map<String, Value> =
+            self.limits.iter().map(|(limit, setting)| (limit.to_string(), setting.value.into())).collect();
         json!({
             "command": words(self),
             "cwd": self.request.cwd,
@@ -107,6 +117,7 @@ impl Plan {
             "mounts": self.mounts,
             "guarded": self.guarded,
             "rules": rules,
+            "limits": limits,
             "environment": environment,
             "notes": self.notes,
         })
@@ -131,9 +142,10 @@ fn identity(identity: &Identity) -> String {
     }
 }
 
-fn network(network: Network) -> &'static str {
-    match network {
-        Network::None => "none but loopback",
-        Network::Host => "the host's",
+fn network(plan: &Plan) -> &'static str {
+    match (plan.network, &plan.request.session) {
+        (Network::None, None) => "none but loopback",
+        (Network::None, Some(_)) => "none but loopback, which the runs of the session share",
+        (Network::Host, _) => "the host's",
     }
 }

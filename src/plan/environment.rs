@@ -17,6 +17,22 @@ pub(super) struct Built {
     pub(super) wanted: Vec<PathBuf>,
 }
 
+impl Built {
+    /// The job's temporary directory is private and lies here: it has to be writable, and the variable must lead to it.
+    pub(super) fn name_job_tmp(&mut self, tmp: Option<PathBuf>) {
+        let Some(tmp) = tmp else { return };
+        let variable = self.variables.iter_mut().find(|(name, _)| name == JOB_DIR);
+        if let (Some((_, value)), true) = (variable, tmp.starts_with(MOVED_JOBS)) {
+            *value = tmp.parent().unwrap_or(&tmp).into();
+        }
+        self.promised.push((tmp, JOB_DIR));
+    }
+}
+
+const JOB_DIR: &str = "CLAUDE_JOB_DIR";
+/// Below this lies what stands in for a job directory that cannot be changed at its own place.
+pub(super) const MOVED_JOBS: &str = "/tmp/.job";
+
 /// The variables of the command. `PWD` stays as the caller spelt it while it leads to the working directory (`environ(7)`).
 pub(super) fn build(policy: &Policy, request: &Request, pwd_is_cwd: bool) -> Built {
     let mut env = inherited(&policy.context.env, &policy.environment);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::build::literal;
-use crate::policy::{Access, Origin, Rule};
+use crate::policy::{Access, Limit, Origin, Rule};
 use crate::sys::Errno;
 
 /// A plan that cannot be made.
@@ -13,6 +13,8 @@ pub enum Error {
     /// A rule that cannot be enforced here: an error, never a skip.
     #[error("{rule}: {problem}")]
     Rule { rule: Box<Named>, problem: Problem },
+    #[error("limit {limit} ({origin}): {why}")]
+    Limit { limit: Limit, origin: Origin, why: &'static str },
     #[error("the working directory {} is not visible inside", .0.display())]
     HiddenCwd(PathBuf),
 }
@@ -40,10 +42,18 @@ pub enum Problem {
     Unknown(Errno),
     #[error("it is not a directory")]
     NotDirectory,
+    #[error(
+        "the path does not exist, and {} cannot be shown with it added, because of {}",
+        dir.display(),
+        other.display()
+    )]
+    Crowded { dir: PathBuf, other: PathBuf },
     #[error("follows the symbolic link {}, which lies in a place that {writable} makes writable", link.display())]
     PlantedLink { link: PathBuf, writable: Origin },
-    #[error("overlays are not available yet")]
-    Overlay,
+    #[error("an overlay is of a directory, and this is none: name the directory that holds it")]
+    OverlayFile,
+    #[error("nothing of it can be an overlay: it is {0}")]
+    NoLower(String),
     #[error("a stricter rule inside a writable place needs seccomp user notification, which is not available here")]
     NoNotification,
     #[error("{} compares names without regard to case, so a rule cannot hold there by its name", .0.display())]
@@ -64,11 +74,12 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let (rule, problem) = match self {
+            Self::Limit { .. } => return None,
             Self::HiddenCwd(_) => return Some("name it in a rule, or choose another with --chdir".into()),
             Self::Rule { rule, problem } => (rule, problem),
         };
         Some(match problem {
-            Problem::Absent => format!(
+            Problem::Absent | Problem::Crowded { .. } => format!(
                 "create {} first, or write {{ path = \"…\", optional = true }} if the {} rule may be left out",
                 rule.path.display(),
                 rule.access

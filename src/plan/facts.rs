@@ -19,8 +19,14 @@ pub struct Facts {
     pub places: Vec<Option<Place>>,
     /// The policy's rules with the further names that links give them.
     pub names: Rules,
+    /// Where the way to a private directory ends that cannot simply be mounted upon, by the index of its rule.
+    pub anchors: BTreeMap<usize, Anchor>,
     /// The directories in each guarded directory.
     pub children: BTreeMap<PathBuf, Vec<Child>>,
+    /// What is mounted, by path.
+    pub mounts: Vec<super::Mount>,
+    /// The directories in each directory that cannot be an overlay as a whole.
+    pub split: BTreeMap<PathBuf, Vec<Child>>,
     /// Those of the guarded directories that compare names without regard to case.
     pub folding: BTreeSet<PathBuf>,
     /// The device of the caller's terminal.
@@ -80,6 +86,7 @@ pub enum State {
         kind: Kind,
         file: FileId,
         nlink: u32,
+        uid: u32,
     },
     Absent,
     /// The caller may not look, or the look-up failed.
@@ -90,4 +97,12 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     pub name: OsString,
+}
+
+/// The last directory on the way to something that does not exist, or that the caller may not enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anchor {
+    pub path: PathBuf,
+    /// May the command see what it holds?
+    pub readable: bool,
 }

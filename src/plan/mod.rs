@@ -10,11 +10,13 @@ mod environment;
 mod error;
 mod facts;
 mod mounts;
+mod overlay;
 mod regions;
 
 pub use build::build;
 pub use error::Error;
-pub use facts::{Caller, Child, Extent, Facts, Link, Place, State};
+pub use facts::{Anchor, Caller, Child, Extent, Facts, Link, Place, State};
+pub use overlay::{Mount, Upper};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::policy::{Network, Rules};
+use crate::policy::{Limits, Network, Rules};
 
 /// What the command line asks for beyond the policy.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +43,8 @@ pub struct Request {
     pub preserve_fds: u32,
     /// End the run when the process that started us ends.
     pub die_with_parent: bool,
+    /// Keep what is written to overlays under this name.
+    pub keep: Option<String>,
 }
 
 /// How `/proc` is shown.
@@ -74,6 +78,9 @@ pub struct Plan {
     pub absent: Vec<usize>,
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
     pub promised: Vec<(PathBuf, &'static str)>,
+    pub limits: Limits,
+    /// Bytes that the overlays in memory may hold together; `None`: a quarter of the memory.
+    pub overlay_size: Option<u64>,
     /// Refuse or end the run where the default is to state a known limit.
     pub strict: bool,
     /// Known limits that apply to this run.
@@ -132,6 +139,10 @@ pub enum Op {
     Mask { path: PathBuf, kind: Kind, rule: usize },
     /// Show an empty directory that holds mount points and links only.
     Frame { path: PathBuf, rule: usize },
+    /// Show an empty directory of ours with a link to everything that the host's directory `of` holds, at any moment.
+    Mirror { path: PathBuf, of: Option<PathBuf>, rule: usize },
+    /// Show the host's directory; what is written goes to a layer of ours.
+    Overlay { path: PathBuf, rule: usize, upper: Upper, required: bool },
     /// Make a mount point, or a directory that is promised, below a frame or a private directory.
     Stub { path: PathBuf, kind: Kind },
     /// Make a symbolic link below a frame or a private directory.
@@ -151,6 +162,8 @@ impl Op {
             | Self::Private { path, .. }
             | Self::Mask { path, .. }
             | Self::Frame { path, .. }
+            | Self::Mirror { path, .. }
+            | Self::Overlay { path, .. }
             | Self::Stub { path, .. }
             | Self::Link { path, .. }
             | Self::Copy { path, .. } => path,

@@ -3,12 +3,15 @@
 //! Every rule that names something on the host is an item; items are taken from the root down, and each one meets the
 //! region that the items above it made. What that region already does needs no operation.
 
-use std::collections::{BTreeSet, HashSet};
+mod absent;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::build::{built_in, literal};
 use super::error::Problem;
+use super::overlay::Overlaying;
 use super::regions::{Region, Regions, with_ancestors};
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
 use crate::policy::{Access, Rule};
@@ -20,21 +23,32 @@ pub(super) struct Layout {
     pub(super) guarded: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) absent: Vec<usize>,
+    /// The job's temporary directory, if it is private.
+    pub(super) job_tmp: Option<PathBuf>,
     pub(super) notes: Vec<String>,
 }
 
 /// A rule with what its path is.
-struct Item<'a> {
-    path: &'a Path,
-    rule: &'a Rule,
-    index: usize,
-    kind: Option<Kind>,
+pub(super) struct Item<'a> {
+    pub(super) path: &'a Path,
+    pub(super) rule: &'a Rule,
+    pub(super) index: usize,
+    pub(super) kind: Option<Kind>,
 }
 
 /// Lay out the whole file system.
-pub(super) fn layout(facts: &Facts, request: &Request, wanted: &[PathBuf]) -> Result<Layout, Error> {
+pub(super) fn layout(
+    facts: &Facts,
+    request: &Request,
+    wanted: &[PathBuf],
+    overlaying: Overlaying,
+    job_dir: Option<&Path>,
+) -> Result<Layout, Error> {
     let items = items(facts)?;
-    let mut layout = Builder::new(facts, &items);
+    let mut layout = Builder::new(facts, &items, overlaying);
+    layout.ruled = items.iter().map(|item| (item.path, item.index)).collect();
+    layout.cwd = &request.cwd;
+    layout.job_tmp = job_dir.map(|dir| dir.join("tmp"));
     for item in &items {
         layout.place(item)?;
     }
@@ -70,36 +84,54 @@ fn unknown(rule: &Rule, errno: crate::sys::Errno) -> Result<(), Error> {
     Err(Error::of(rule, Problem::Unknown(errno)))
 }
 
-struct Builder<'a> {
-    facts: &'a Facts,
+pub(super) struct Builder<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) overlaying: Overlaying,
+    /// What each named place is to be, if anything is an overlay.
+    pub(super) named: HashMap<&'a Path, Access>,
     /// Hidden directories below which something stays visible.
     frames: HashSet<&'a OsStr>,
-    regions: Regions,
-    ops: Vec<Op>,
+    pub(super) regions: Regions,
+    pub(super) ops: Vec<Op>,
     guarded: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     absent: Vec<usize>,
-    notes: Vec<String>,
+    /// The paths of all rules, with their indices.
+    ruled: Vec<(&'a Path, usize)>,
+    cwd: &'a Path,
+    /// The job's temporary directory as the variable names it.
+    job_tmp: Option<PathBuf>,
+    /// Where it is private.
+    job_at: Option<PathBuf>,
+    pub(super) notes: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(facts: &'a Facts, items: &[Item<'a>]) -> Self {
+    fn new(facts: &'a Facts, items: &[Item<'a>], overlaying: Overlaying) -> Self {
         let regions = Regions::new([("/", Region::Host), ("/dev", Region::Frame)]);
         let frames = frames(items);
+        let named =
+            items.iter().filter(|_| !facts.mounts.is_empty()).map(|item| (item.path, item.rule.access)).collect();
         Self {
             facts,
+            overlaying,
+            named,
             frames,
             regions,
             ops: Vec::new(),
             guarded: Vec::new(),
             hidden: Vec::new(),
             absent: Vec::new(),
+            ruled: Vec::new(),
+            cwd: Path::new("/"),
+            job_tmp: None,
+            job_at: None,
             notes: Vec::new(),
         }
     }
 
     /// The region that `path` lies in, not counting an operation at `path` itself.
-    fn around(&self, path: &Path) -> Region {
+    pub(super) fn around(&self, path: &Path) -> Region {
         path.parent().map_or(Region::Host, |dir| self.within(dir))
     }
 
@@ -114,10 +146,11 @@ impl<'a> Builder<'a> {
         }
         match item.rule.access {
             Access::Hide => self.hide(item),
+            Access::Read if item.path == Path::new("/") && self.overlaying.redirect => return self.overlay(item),
             Access::Read => self.read(item),
             Access::Write => return self.write(item),
             Access::Private => return self.private(item),
-            Access::Overlay => return Err(Error::of(item.rule, Problem::Overlay)),
+            Access::Overlay => return self.overlay(item),
         }
         Ok(())
     }
@@ -140,8 +173,12 @@ impl<'a> Builder<'a> {
     }
 
     fn read(&mut self, item: &Item<'a>) {
-        if let (Some(kind), true) = (item.kind, self.around(item.path).is_ours()) {
+        let around = self.around(item.path);
+        if let (Some(kind), true) = (item.kind, around.is_ours() || around == Region::Overlay) {
             self.show(item.path, kind, View::Read, item.index);
+        }
+        if around == Region::Overlay {
+            return self.read_in_overlay(item);
         }
         if item.path != Path::new("/dev") {
             self.regions.insert(item.path, Region::Host);
@@ -188,7 +225,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         self.check_guard(path)?;
-        if around.is_ours() {
+        if around.is_ours() || around == Region::Overlay {
             self.show(path, kind, View::Read, rule);
         }
         self.guarded.push(path.to_owned());
@@ -215,20 +252,29 @@ impl<'a> Builder<'a> {
     }
 
     fn private(&mut self, item: &Item<'a>) -> Result<(), Error> {
-        let around = self.around(item.path);
+        let closed = self.facts.anchors.contains_key(&item.index);
         match item.kind {
-            Some(Kind::Directory) => {}
-            Some(Kind::File) => return Err(Error::of(item.rule, Problem::NotDirectory)),
-            None if around.is_ours() => {}
-            None if item.rule.optional || built_in(item.rule) => return Ok(()),
-            None => return Err(Error::of(item.rule, Problem::Absent)),
+            _ if self.around(item.path).is_ours() => {}
+            None if self.around(item.path) == Region::Overlay => {}
+            Some(Kind::Directory) if !closed => {}
+            Some(Kind::File) if !self.is_job_tmp(item) => return Err(Error::of(item.rule, Problem::NotDirectory)),
+            _ => return self.private_elsewhere(item),
         }
-        if around.is_ours() {
-            self.ops.push(Op::Stub { path: item.path.to_owned(), kind: Kind::Directory });
+        self.show_private(item.path, item.index);
+        if self.is_job_tmp(item) {
+            self.job_at = Some(item.path.to_owned());
         }
-        self.ops.push(Op::Private { path: item.path.to_owned(), rule: item.index });
-        self.regions.insert(item.path, Region::Private);
         Ok(())
+    }
+
+    fn show_private(&mut self, path: &Path, rule: usize) {
+        // In an overlay the mount point goes to the layer, if it is missing.
+        let around = self.around(path);
+        if around.is_ours() || around == Region::Overlay {
+            self.ops.push(Op::Stub { path: path.to_owned(), kind: Kind::Directory });
+        }
+        self.ops.push(Op::Private { path: path.to_owned(), rule });
+        self.regions.insert(path, Region::Private);
     }
 
     fn show(&mut self, path: &Path, kind: Kind, view: View, rule: usize) {
@@ -252,6 +298,7 @@ impl<'a> Builder<'a> {
             guarded: self.guarded,
             hidden: self.hidden,
             absent: self.absent,
+            job_tmp: self.job_at,
             notes: self.notes,
         })
     }
@@ -268,7 +315,10 @@ impl<'a> Builder<'a> {
         }
         let config = Path::new("/etc/ssh/ssh_config.d");
         let one_user = !self.facts.caller.can_map && self.facts.caller.uid != 0;
-        if one_user && !self.facts.ssh_config.is_empty() && self.within(config) == Region::Host {
+        if one_user
+            && !self.facts.ssh_config.is_empty()
+            && matches!(self.within(config), Region::Host | Region::Overlay)
+        {
             self.ops.push(Op::Copy { path: config.to_owned(), files: self.facts.ssh_config.clone() });
         }
     }
@@ -295,7 +345,7 @@ impl<'a> Builder<'a> {
     fn check_cwd(&self, cwd: &Path) -> Result<(), Error> {
         let made = || self.ops.iter().any(|op| matches!(op, Op::Stub { .. }) && op.path().starts_with(cwd));
         let visible = match self.within(cwd) {
-            Region::Host | Region::Writable => true,
+            Region::Host | Region::Writable | Region::Overlay => true,
             Region::Private | Region::Frame => self.regions.at(cwd).is_some() || made(),
             Region::Hidden => false,
         };

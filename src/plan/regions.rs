@@ -13,6 +13,8 @@ pub(super) enum Region {
     Host,
     /// The host's tree, writable or guarded.
     Writable,
+    /// The host's tree, what is written goes elsewhere.
+    Overlay,
     /// A directory of the session's own.
     Private,
     /// A tmpfs that holds only what is named.

@@ -1,5 +1,7 @@
 //! The rules that hold if nobody says anything: the lowest layer.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{Access, Backing, Context, GitMode, Network, Origin, Rule, Target, builtin_git};
@@ -18,6 +20,7 @@ const SECRET: &str = "holds secrets";
 const SOCKETS: &str = "sockets of host services are out of reach, and connecting is not a write";
 const RESOLVER: &str = "names are resolved with it";
 const SHELL: &str = "shells outside the sandbox run it";
+const JOB: &str = "background jobs keep temporary files there";
 const TEMPORARY: &str = "belongs to the session";
 
 /// What a command still finds in its private `/run`.
@@ -64,6 +67,33 @@ const SECRETS: &[&str] = &[
 
 /// Below the home directory: readable inside of what is hidden. Without it ssh asks about every host that is known.
 const NOT_SECRET: &[&str] = &[".ssh/known_hosts"];
+
+/// Below the home directory: what tools keep to be faster the next time.
+const CACHES: &[&str] = &[
+    ".cache",
+    ".npm",
+    ".yarn",
+    ".bun/install/cache",
+    ".local/share/pnpm",
+    ".cargo/registry",
+    ".cargo/git",
+    "go/pkg",
+    ".gradle/caches",
+    ".m2/repository",
+    ".nuget/packages",
+    ".gem",
+];
+
+/// Variables that say where tools keep such things instead, and the places below.
+const CACHE_VARIABLES: &[(&str, &[&str])] = &[
+    ("XDG_CACHE_HOME", &[""]),
+    ("CARGO_HOME", &["registry", "git"]),
+    ("GOMODCACHE", &[""]),
+    ("GOCACHE", &[""]),
+    ("PIP_CACHE_DIR", &[""]),
+    ("UV_CACHE_DIR", &[""]),
+    ("npm_config_cache", &[""]),
+];
 
 /// Below the project, and below the home directory where that can be written: what tools outside execute or trust.
 const TRUSTED: &[(&str, &str)] = &[
@@ -120,6 +150,7 @@ pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item 
     let mut rules = vec![rule("/", Access::Read, None)];
     rules.extend(["/tmp", "/var/tmp"].map(|path| rule(path, Access::Private, Some(TEMPORARY))));
     rules.extend(run_rules(choices.network));
+    rules.extend(context.job_dir().map(|dir| rule(dir.join("tmp"), Access::Private, Some(JOB))));
     rules.extend(secret_rules(context));
     if is_writable_project(context) {
         rules.push(rule(&context.project, Access::Write, None));
@@ -137,6 +168,21 @@ pub(super) fn late_rules(context: &Context, choices: &Choices) -> impl Iterator<
         let names = TRUSTED.iter().chain(TRUSTED_AT_HOME);
         names.map(move |(name, reason)| rule(home.join(name), Access::Read, Some(reason)))
     })
+}
+
+/// What `--caches` adds: tools find their caches filled, and what they write goes with the run.
+pub(super) fn caches(context: &Context) -> Vec<Rule> {
+    let at_home = CACHES.iter().map(|name| context.home.join(name)).filter(|_| !context.home.as_os_str().is_empty());
+    let elsewhere = CACHE_VARIABLES.iter().flat_map(|(variable, names)| {
+        let base = context.env.get(OsStr::new(variable)).map(PathBuf::from).filter(|base| base.is_absolute());
+        base.into_iter().flat_map(|base| names.iter().map(move |name| base.join(name)))
+    });
+    let paths: BTreeSet<PathBuf> = at_home.chain(elsewhere).map(|path| path.components().collect()).collect();
+    paths.into_iter().map(|path| Rule { origin: Origin::Flag("--caches".into()), ..cache(path) }).collect()
+}
+
+fn cache(path: PathBuf) -> Rule {
+    rule(path, Access::Overlay, Some("a cache of the host's, which the run does not change"))
 }
 
 fn run_rules(network: Network) -> impl Iterator<Item = Rule> {
@@ -191,7 +237,9 @@ pub(super) fn target_rule(target: Target, access: Access, reason: Option<&str>) 
         origin: Origin::BuiltIn,
         optional: true,
         reason: reason.map(str::to_owned),
+        plain: false,
         size: None,
         backing: Backing::default(),
+        scope: None,
     }
 }

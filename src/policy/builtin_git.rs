@@ -25,8 +25,14 @@ const BARE: &str = "with it git could take this directory for a bare repository;
 const SHARED_DIRECTORIES: &[&str] = &[
     // Objects and packs, also their temporary files. `info/alternates` says where more objects are, and no more.
     "objects", // Branches, tags, remotes, the stash; each `<ref>.lock` is inside.
-    "refs", "logs", "reftable", // Recorded resolutions of conflicts, large files: content only.
-    "rr-cache", "lfs",
+    "refs", "reftable", // Large files: content only.
+    "lfs",
+];
+
+/// The same, where git writes into existing files, and so through symbolic links: lines with names of branches.
+const SHARED_PLAIN: &[&str] = &[
+    "logs", // Recorded resolutions of conflicts.
+    "rr-cache",
 ];
 
 /// Files that the work trees of a repository share. git replaces them by renaming `<name>.lock` over them.
@@ -53,9 +59,13 @@ const SHARED_TEMPORARY: &[&str] = &[
 
 /// Directories that each work tree has for itself.
 const OWN_DIRECTORIES: &[&str] = &[
-    "logs",
     // `refs/bisect`, `refs/worktree`, `refs/rewritten`.
     "refs",
+];
+
+/// The same, where git writes through links.
+const OWN_PLAIN_DIRECTORIES: &[&str] = &[
+    "logs",
     // `git am`, and the rebase that works by it: patches, options of `git apply`, no commands.
     "rebase-apply",
     // Several commits for cherry-pick or revert. git refuses any other command in its todo list.
@@ -186,24 +196,32 @@ fn submodule_rules(modules: &Path) -> impl Iterator<Item = Rule> {
 
 fn shared_names() -> impl Iterator<Item = String> {
     let locked = SHARED_FILES.iter().flat_map(|name| [(*name).to_owned(), format!("{name}.lock")]);
-    let plain = SHARED_DIRECTORIES.iter().chain(SHARED_TEMPORARY).map(|name| (*name).to_owned());
+    let plain = SHARED_DIRECTORIES.iter().chain(SHARED_PLAIN).chain(SHARED_TEMPORARY).map(|name| (*name).to_owned());
     plain.chain(locked)
 }
 
 fn own_names() -> impl Iterator<Item = String> {
     let locked = OWN_FILES.iter().flat_map(|name| [(*name).to_owned(), format!("{name}.lock")]);
-    let plain = OWN_DIRECTORIES.iter().chain(OWN_PLAIN).chain(OWN_PATTERNS).map(|name| (*name).to_owned());
-    plain.chain(locked)
+    let plain = [OWN_DIRECTORIES, OWN_PLAIN_DIRECTORIES, OWN_PLAIN, OWN_PATTERNS].into_iter().flatten();
+    plain.map(|name| (*name).to_owned()).chain(locked)
 }
 
 /// A rule for a name of the tables above. That each can be parsed is tested.
 fn rule(base: &Path, name: &str, access: Access, reason: Option<&str>) -> Option<Rule> {
     let path = base.join(name);
-    if !name.contains('*') {
-        return Some(builtin::rule(path, access, reason));
-    }
-    let pattern = Pattern::parse(name.as_bytes(), base, &path.to_string_lossy()).ok()?;
-    Some(builtin::target_rule(Target::Pattern(pattern), access, reason))
+    let target = if name.contains('*') {
+        Target::Pattern(Pattern::parse(name.as_bytes(), base, &path.to_string_lossy()).ok()?)
+    } else {
+        Target::Path(path)
+    };
+    let plain = access == Access::Write && !may_hold_links(name);
+    Some(Rule { plain, ..builtin::target_rule(target, access, reason) })
+}
+
+/// git outside follows no link there when it writes, and everything can be written without asking anybody.
+fn may_hold_links(name: &str) -> bool {
+    let name = name.trim_start_matches(ANY_BELOW).trim_start_matches("*/");
+    SHARED_DIRECTORIES.contains(&name) || OWN_DIRECTORIES.contains(&name)
 }
 
 #[cfg(test)]
@@ -212,8 +230,12 @@ mod tests {
 
     #[test]
     fn every_entry_becomes_a_rule() {
-        let shared = SHARED_DIRECTORIES.len() + SHARED_TEMPORARY.len() + 2 * SHARED_FILES.len();
-        let own = OWN_DIRECTORIES.len() + OWN_PLAIN.len() + OWN_PATTERNS.len() + 2 * OWN_FILES.len();
+        let shared = SHARED_DIRECTORIES.len() + SHARED_PLAIN.len() + SHARED_TEMPORARY.len() + 2 * SHARED_FILES.len();
+        let own = OWN_DIRECTORIES.len()
+            + OWN_PLAIN_DIRECTORIES.len()
+            + OWN_PLAIN.len()
+            + OWN_PATTERNS.len()
+            + 2 * OWN_FILES.len();
         let (own, explained) = (own + STRATEGY_FILES.len() + 1, EXPLAINED.len());
         let project = Path::new("/p[1]");
         assert_eq!(rules(project, None).len(), 2 + 2 * shared + 3 * own + explained);

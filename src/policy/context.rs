@@ -1,8 +1,8 @@
 //! The circumstances in which a policy is read.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
 
 /// The repository of a linked work tree (`git worktree add`), as found on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,4 +29,17 @@ pub struct Context {
     pub state: PathBuf,
     /// The environment that the caller gave us.
     pub env: BTreeMap<OsString, OsString>,
+}
+
+impl Context {
+    /// The directory that `$CLAUDE_JOB_DIR` names: a harness tells its background jobs to keep temporary files in `tmp`
+    /// below it. `None` where the variable names no absolute path without `..`, or one of stockade's own.
+    #[must_use]
+    pub fn job_dir(&self) -> Option<PathBuf> {
+        let value = Path::new(self.env.get(OsStr::new("CLAUDE_JOB_DIR"))?);
+        let plain = value.is_absolute() && !value.components().any(|part| part == Component::ParentDir);
+        let ours = !self.state.as_os_str().is_empty() && value.starts_with(&self.state);
+        // Collected anew: without doubled or final slashes.
+        (plain && !ours && value != Path::new("/")).then(|| value.components().collect())
+    }
 }

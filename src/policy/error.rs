@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{Access, Origin};
+use super::{Access, Limit, Origin};
 
 /// A policy that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,16 +73,27 @@ pub enum Problem {
     Pattern { pattern: String, message: String },
     #[error("`{0}` is for overlay rules only")]
     OnlyOverlay(&'static str),
+    /// The kernel limits file systems, not directories.
+    #[error("an overlay on disk cannot be limited to a size")]
+    DiskSize,
     #[error("{what} is {access} here and {other} in {}; one layer cannot say both", place(origin))]
     Contradiction { what: String, access: Access, other: Access, origin: Origin },
     #[error("another size or backing for the overlay {what} is in {}; one layer cannot say both", place(origin))]
     OtherOverlay { what: String, origin: Origin },
     #[error("{} belongs to stockade's own state, which no rule may open", .0.display())]
     State(PathBuf),
+    #[error("`{0}` is no limit; there are {names}", names = limit_names())]
+    NoLimit(String),
+    #[error("bad {name} `{text}`, expected {expected}")]
+    LimitValue { name: &'static str, text: String, expected: &'static str },
     #[error("`{0}` cannot be the name of an environment variable")]
     VariableName(String),
     #[error("the value of {0} holds a NUL byte")]
     VariableValue(String),
+}
+
+fn limit_names() -> String {
+    Limit::ALL.map(Limit::name).join(", ")
 }
 
 /// An origin to the column; what a person's editor can jump to.

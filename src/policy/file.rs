@@ -11,7 +11,8 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor, value::MapA
 use toml::Spanned;
 
 use super::error::Problem;
-use super::{Access, Backing, Error, GitMode, Network, Origin};
+use super::limits;
+use super::{Access, Backing, Error, GitMode, Network, Origin, Scope};
 
 /// Lines longer than this are cut around the place that an error speaks of.
 const EXCERPT: usize = 160;
@@ -24,6 +25,8 @@ pub(super) struct PolicyFile {
     pub(super) base: PathBuf,
     text: Text,
     pub(super) document: Document,
+    /// Of the table `files`, whose lists are taken one by one.
+    pub(super) redirect: Option<Spanned<bool>>,
 }
 
 /// What a policy file may hold.
@@ -34,6 +37,8 @@ pub(super) struct Document {
     pub(super) network: NetworkTable,
     pub(super) environment: EnvironmentTable,
     pub(super) session: SessionTable,
+    pub(super) limits: BTreeMap<Spanned<String>, Spanned<limits::Value>>,
+    pub(super) overlay: OverlayTable,
     pub(super) git: Option<Spanned<GitMode>>,
     pub(super) strict: Option<Spanned<bool>>,
 }
@@ -46,6 +51,15 @@ struct Files {
     overlay: Vec<Spanned<Element>>,
     private: Vec<Spanned<Element>>,
     write: Vec<Spanned<Element>>,
+    redirect: Option<Spanned<bool>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OverlayTable {
+    #[serde(deserialize_with = "size")]
+    pub(super) size: Option<u64>,
+    pub(super) scope: Option<Scope>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -76,6 +90,7 @@ pub(super) struct Element {
     pub(super) optional: bool,
     pub(super) size: Option<u64>,
     pub(super) backing: Option<Backing>,
+    pub(super) scope: Option<Scope>,
     pub(super) reason: Option<String>,
 }
 
@@ -90,6 +105,8 @@ struct ElementTable {
     size: Option<u64>,
     #[serde(default)]
     backing: Option<Backing>,
+    #[serde(default)]
+    scope: Option<Scope>,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -117,10 +134,14 @@ impl PolicyFile {
     }
 
     pub(super) fn parse(path: &Path, base: PathBuf, source: String) -> Result<Self, Error> {
-        let parsed = toml::from_str(&source);
-        let file = Self { path: path.to_owned(), base, text: Text::new(source), document: Document::default() };
+        let parsed = toml::from_str::<Document>(&source);
+        let (path, text) = (path.to_owned(), Text::new(source));
+        let file = Self { path, base, text, document: Document::default(), redirect: None };
         match parsed {
-            Ok(document) => Ok(Self { document, ..file }),
+            Ok(mut document) => {
+                let redirect = document.files.redirect.take();
+                Ok(Self { document, redirect, ..file })
+            }
             Err(error) => {
                 let offset = error.span().map_or(0, |span: Range<usize>| span.start);
                 Err(file.fault(offset, Problem::Syntax(error.message().replace('\n', ", "))))
@@ -227,13 +248,13 @@ impl<'de> Visitor<'de> for ElementVisitor {
     }
 
     fn visit_string<E: de::Error>(self, path: String) -> Result<Element, E> {
-        Ok(Element { path, optional: false, size: None, backing: None, reason: None })
+        Ok(Element { path, optional: false, size: None, backing: None, scope: None, reason: None })
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Element, M::Error> {
-        let ElementTable { path, optional, size, backing, reason } =
+        let ElementTable { path, optional, size, backing, scope, reason } =
             ElementTable::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Element { path, optional, size, backing, reason })
+        Ok(Element { path, optional, size, backing, scope, reason })
     }
 }
 
@@ -271,7 +292,8 @@ impl Visitor<'_> for SizeVisitor {
 }
 
 /// A positive number with K, M, G or T for powers of 1024.
-pub(super) fn parse_size(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "" => 0,

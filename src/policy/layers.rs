@@ -101,7 +101,7 @@ impl Layers {
         if held.access != rule.access {
             return Err(Problem::Contradiction { what: what(), access: rule.access, other: held.access, origin });
         }
-        if (held.size, held.backing) != (rule.size, rule.backing) {
+        if (held.size, held.backing, held.scope) != (rule.size, rule.backing, rule.scope) {
             return Err(Problem::OtherOverlay { what: what(), origin });
         }
         held.optional &= rule.optional;

@@ -9,7 +9,9 @@ use super::expand::{expand, normalise, unescape};
 use super::file::{Element, PolicyFile};
 use super::layers::Layers;
 use super::settings::Settings;
-use super::{Access, Backing, Context, Error, GitMode, Network, Origin, Pattern, Policy, Rule, Rules, Target, builtin};
+use super::{
+    Access, Backing, Context, Error, GitMode, Network, Origin, Pattern, Policy, Rule, Rules, Scope, Target, builtin,
+};
 
 /// Everything that a policy is made of, in the order of the layers.
 #[derive(Debug, Clone, Default)]
@@ -26,8 +28,14 @@ pub struct Sources {
     pub network: Option<(Network, Origin)>,
     /// The treatment of `.git`, likewise.
     pub git: Option<(GitMode, Origin)>,
+    /// Limits from the command line, as `name=value`.
+    pub limits: Vec<String>,
     /// `--strict` was given.
     pub strict: bool,
+    /// Who asks for everything outside of what is writable to be an overlay.
+    pub redirect: Option<Origin>,
+    /// Add the usual tool caches as overlays.
+    pub caches: bool,
     /// Add the built-in rules that are stricter than a writable place around them. Without these a project is one free
     /// directory.
     pub guarded: bool,
@@ -53,10 +61,11 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     for file in &files {
         settings.add_file(file)?;
     }
-    settings.add_flags(sources);
+    settings.add_flags(sources)?;
     let rules = gather_rules(sources, &settings, &mut files)?;
-    let Settings { network, environment, session, git, strict } = settings;
-    Ok(Policy { rules, network, environment, session, git, strict, context: sources.context.clone() })
+    let Settings { network, environment, session, git, strict, overlay, redirect, limits } = settings;
+    let context = sources.context.clone();
+    Ok(Policy { rules, network, environment, session, git, strict, limits, overlay, redirect, context })
 }
 
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {
@@ -77,6 +86,12 @@ fn gather_rules(sources: &Sources, settings: &Settings, files: &mut [PolicyFile]
     for file in files {
         layers.begin();
         add_file(file, context, &mut layers)?;
+    }
+    if sources.caches {
+        layers.begin();
+        for rule in builtin::caches(context) {
+            layers.add(rule).map_err(|problem| Error::written(Origin::Flag("--caches".into()), problem))?;
+        }
     }
     layers.begin();
     for flag in &sources.flags {
@@ -104,23 +119,24 @@ fn element_rule(
     base: &Path,
     context: &Context,
 ) -> Result<Option<Rule>, Problem> {
-    let Element { path, optional, size, backing, reason } = element;
+    let Element { path, optional, size, backing, scope, reason } = element;
     if access != Access::Overlay {
-        refuse_overlay_keys(size, backing)?;
+        refuse_overlay_keys(size, backing, scope)?;
+    }
+    if size.is_some() && (backing == Some(Backing::Disk) || scope == Some(Scope::Session)) {
+        return Err(Problem::DiskSize);
     }
     let target = match target(access, OsStr::new(&path), base, context) {
         Err(Problem::UnsetVariable(_)) if optional => return Ok(None),
         other => other?,
     };
-    Ok(Some(Rule { target, access, origin, optional, reason, size, backing: backing.unwrap_or_default() }))
+    let (plain, backing) = (false, backing.unwrap_or_default());
+    Ok(Some(Rule { target, access, origin, optional, reason, plain, size, backing, scope }))
 }
 
-fn refuse_overlay_keys(size: Option<u64>, backing: Option<Backing>) -> Result<(), Problem> {
-    match (size, backing) {
-        (Some(_), _) => Err(Problem::OnlyOverlay("size")),
-        (_, Some(_)) => Err(Problem::OnlyOverlay("backing")),
-        (None, None) => Ok(()),
-    }
+fn refuse_overlay_keys(size: Option<u64>, backing: Option<Backing>, scope: Option<Scope>) -> Result<(), Problem> {
+    let keys = [("size", size.is_some()), ("backing", backing.is_some()), ("scope", scope.is_some())];
+    keys.iter().find(|(_, said)| *said).map_or(Ok(()), |(key, _)| Err(Problem::OnlyOverlay(key)))
 }
 
 fn add_flag(flag: &Flag, context: &Context, layers: &mut Layers) -> Result<(), Error> {
@@ -128,8 +144,8 @@ fn add_flag(flag: &Flag, context: &Context, layers: &mut Layers) -> Result<(), E
     let origin = Origin::Flag(format!("--{access} {}", value.display()));
     let added = target(*access, value, &context.cwd, context).and_then(|target| {
         let (access, origin) = (*access, origin.clone());
-        let (optional, reason, size, backing) = (false, None, None, Backing::default());
-        layers.add(Rule { target, access, origin, optional, reason, size, backing })
+        let (optional, reason, plain, size, backing, scope) = (false, None, false, None, Backing::default(), None);
+        layers.add(Rule { target, access, origin, optional, reason, plain, size, backing, scope })
     });
     added.map_err(|problem| Error::written(origin, problem))
 }

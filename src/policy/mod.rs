@@ -12,6 +12,7 @@ mod error;
 mod expand;
 mod file;
 mod layers;
+mod limits;
 mod load;
 mod pattern;
 mod rules;
@@ -23,9 +24,11 @@ mod tree;
 pub use access::Access;
 pub use context::{Context, Linked};
 pub use error::{Error, Problem};
+pub use file::parse_size;
+pub use limits::{Limit, Limits};
 pub use load::{Flag, Sources, load};
 pub use pattern::Pattern;
-pub use rules::{Backing, Judgement, Origin, Rule, Rules, Target};
+pub use rules::{Backing, Judgement, Origin, Rule, Rules, Scope, Target};
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -45,6 +48,12 @@ pub struct Policy {
     pub git: Setting<GitMode>,
     /// End or refuse a run where the default is to state a known limit.
     pub strict: Setting<bool>,
+    /// How much a run may use.
+    pub limits: Limits,
+    /// What holds for every overlay.
+    pub overlay: OverlaySettings,
+    /// Everything outside of what is writable is an overlay instead of read-only.
+    pub redirect: Setting<bool>,
     /// The circumstances the policy was read in: home, working directory, project, variables.
     pub context: Context,
 }
@@ -85,6 +94,14 @@ pub struct Environment {
     pub unset: Vec<String>,
     /// Variables set, later ones win.
     pub set: Vec<(OsString, OsString)>,
+}
+
+/// What holds for every overlay that does not say otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OverlaySettings {
+    /// Bytes that the overlays in memory may hold together; `None`: a quarter of the memory.
+    pub size: Option<u64>,
+    pub scope: Scope,
 }
 
 /// Which session a run belongs to.

@@ -53,6 +53,17 @@ pub enum Backing {
     Disk,
 }
 
+/// How long what was written to an overlay is seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// By this run only.
+    #[default]
+    Run,
+    /// By the session's next runs too, until the session ends.
+    Session,
+}
+
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -63,9 +74,14 @@ pub struct Rule {
     pub optional: bool,
     /// Said in denials and by `explain`.
     pub reason: Option<String>,
+    /// Nothing at or below it may become a symbolic link: a program outside would write where that leads. Such a
+    /// directory is never free, because the kernel makes links in a free one without asking.
+    pub plain: bool,
     /// Size limit of an overlay in bytes.
     pub size: Option<u64>,
     pub backing: Backing,
+    /// How long what is written to an overlay is seen; `None`: as `[overlay] scope` says.
+    pub scope: Option<Scope>,
 }
 
 /// The answer to "what may be done with this path?".
@@ -178,7 +194,8 @@ impl Rules {
     pub fn is_free(&self, path: &Path) -> bool {
         let walk = self.walk(path);
         let judgement = self.judge_walk(&walk);
-        judgement.access == Access::Write && !judgement.above_stricter && !walk.reaches_below
+        let open = judgement.access == Access::Write && !judgement.rule.plain;
+        open && !judgement.above_stricter && !walk.reaches_below
     }
 
     /// Does every read pattern hold below `to` as it holds below `from`? If not, a directory that is moved there takes

@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::error::Problem;
 use super::file::{EnvironmentTable, PolicyFile};
 use super::load::Sources;
-use super::{Environment, Error, GitMode, Network, Origin, SessionSettings, Setting};
+use super::{Environment, Error, GitMode, Limits, Network, Origin, OverlaySettings, SessionSettings, Setting};
 
 /// How long a session without runs and owner lives if nobody says otherwise.
 const IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -20,6 +20,9 @@ pub(super) struct Settings {
     pub(super) session: SessionSettings,
     pub(super) git: Setting<GitMode>,
     pub(super) strict: Setting<bool>,
+    pub(super) limits: Limits,
+    pub(super) overlay: OverlaySettings,
+    pub(super) redirect: Setting<bool>,
 }
 
 impl Settings {
@@ -30,6 +33,9 @@ impl Settings {
             session: SessionSettings { id_from: Vec::new(), idle: IDLE },
             git: Setting { value: GitMode::Guarded, origin: Origin::BuiltIn },
             strict: Setting { value: false, origin: Origin::BuiltIn },
+            limits: Limits::default(),
+            overlay: OverlaySettings::default(),
+            redirect: Setting { value: false, origin: Origin::BuiltIn },
         }
     }
 
@@ -38,15 +44,23 @@ impl Settings {
         replace(&mut self.network, document.network.mode.as_ref(), file);
         replace(&mut self.git, document.git.as_ref(), file);
         replace(&mut self.strict, document.strict.as_ref(), file);
+        replace(&mut self.redirect, file.redirect.as_ref(), file);
+        self.overlay.size = document.overlay.size.or(self.overlay.size);
+        self.overlay.scope = document.overlay.scope.unwrap_or(self.overlay.scope);
         self.add_environment(&document.environment, file)?;
         self.session.id_from.extend(checked_names(&document.session.id_from, file)?);
+        for (name, value) in &document.limits {
+            let (at, origin) = (name.span().start, file.origin(name.span().start));
+            let set = self.limits.set(name.get_ref(), &value.get_ref().0, origin);
+            set.map_err(|problem| file.fault(at, problem))?;
+        }
         if let Some(idle) = document.session.idle {
             self.session.idle = idle;
         }
         Ok(())
     }
 
-    pub(super) fn add_flags(&mut self, sources: &Sources) {
+    pub(super) fn add_flags(&mut self, sources: &Sources) -> Result<(), Error> {
         if let Some((value, origin)) = sources.network.clone() {
             self.network = Setting { value, origin };
         }
@@ -56,6 +70,17 @@ impl Settings {
         if sources.strict {
             self.strict = Setting { value: true, origin: Origin::Flag("--strict".to_owned()) };
         }
+        if let Some(origin) = sources.redirect.clone() {
+            self.redirect = Setting { value: true, origin };
+        }
+        sources.limits.iter().try_for_each(|text| self.add_limit(text))
+    }
+
+    fn add_limit(&mut self, text: &str) -> Result<(), Error> {
+        let origin = Origin::Flag(format!("--limit {text}"));
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let set = self.limits.set(name, value, origin.clone());
+        set.map_err(|problem| Error::written(origin, problem))
     }
 
     fn add_environment(&mut self, table: &EnvironmentTable, file: &PolicyFile) -> Result<(), Error> {

@@ -248,16 +248,40 @@ mod layers {
     #[test]
     fn elements_that_are_tables() {
         let policy = with_files(&[
-            "[files]\noverlay = [{ path = '~/.cache', size = '1G', backing = 'disk', reason = 'caches' }]\n\
+            "[files]\noverlay = [{ path = '~/.cache', size = '1G', reason = 'caches' }, { path = '/d', backing = 'disk' }]\n\
              read = [{ path = '$UNSET/x', optional = true }, 'here', '${UNSET:-/srv}/x']",
         ])
         .expect("a policy");
         let rule = policy.rules.judge(Path::new("/home/me/.cache/x")).rule;
-        assert_eq!((rule.access, rule.size, rule.backing), (Access::Overlay, Some(1 << 30), Backing::Disk));
+        assert_eq!((rule.access, rule.size, rule.backing), (Access::Overlay, Some(1 << 30), Backing::Memory));
+        assert_eq!(policy.rules.judge(Path::new("/d/x")).rule.backing, Backing::Disk);
         assert_eq!(rule.reason.as_deref(), Some("caches"));
         let here = policy.context.cwd.join("here");
         assert!(policy.rules.names().any(|(path, _)| path == here));
         assert!(policy.rules.names().any(|(path, _)| path == Path::new("/srv/x")));
+    }
+
+    #[test]
+    fn what_holds_for_all_overlays() {
+        let policy =
+            with_files(&["[overlay]\nsize = '1M'\nscope = 'session'\n[files]\nredirect = true\n", "[overlay]\n"]);
+        let policy = policy.expect("a policy");
+        assert_eq!((policy.overlay.size, policy.overlay.scope), (Some(1 << 20), super::super::Scope::Session));
+        assert!(policy.redirect.value);
+        for text in ["size = '1M', backing = 'disk'", "size = '1M', scope = 'session'"] {
+            let error =
+                with_files(&[&format!("[files]\noverlay = [{{ path = '/x', {text} }}]")]).expect_err("an error");
+            assert!(error.to_string().contains("cannot be limited"), "{error}");
+        }
+    }
+
+    #[test]
+    fn caches_are_overlays_unless_a_flag_says_otherwise() {
+        let flags = vec![Flag { access: Access::Write, value: "/home/me/.npm".into() }];
+        let policy = load(&Sources { flags, caches: true, ..sources() }).expect("a policy");
+        let access = |path: &str| policy.rules.judge(Path::new(path)).access;
+        assert_eq!(access("/home/me/.cache/pip"), Access::Overlay);
+        assert_eq!(access("/home/me/.npm/x"), Access::Write);
     }
 
     #[test]
@@ -402,7 +426,7 @@ mod messages {
         for (text, expected) in [
             (
                 "[files]\nwrite = [\"a\"]\n\thidden = [\"b\"]\n",
-                "0.toml:3:2: unknown field `hidden`, expected one of `hide`, `read`, `overlay`, `private`, `write`\n\
+                "0.toml:3:2: unknown field `hidden`, expected one of `hide`, `read`, `overlay`, `private`, `write`, `redirect`\n\
                  3 | \thidden = [\"b\"]\n  | \t^",
             ),
             (

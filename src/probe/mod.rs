@@ -1,6 +1,7 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod overlay;
 mod second_ways;
 mod worktree;
 
@@ -9,8 +10,8 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use crate::plan::{Caller, Child, Extent, Facts, Kind, Link, Place, State};
-use crate::policy::{Access, Policy, Rules, Target};
+use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
+use crate::policy::{Access, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
 
@@ -38,13 +39,19 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
     let mut names = policy.rules.clone();
     let places = places(policy, &mut names);
     second_ways::add(&mut names).map_err(|source| Error::Read { path: "/proc/self/mountinfo", source })?;
+    let caller = caller()?;
+    let anchors = anchors(&names, &places, &caller);
     let children = guarded_children(&names, &places);
+    let overlays = overlay::look(policy, &names, &places)?;
     Ok(Facts {
-        caller: caller()?,
+        caller,
+        anchors,
         places,
         names,
         folding: children.keys().filter(|dir| folds_case(dir)).cloned().collect(),
         children,
+        mounts: overlays.mounts,
+        split: overlays.split,
         terminal: terminal_device(),
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
@@ -87,11 +94,26 @@ fn places(policy: &Policy, names: &mut Rules) -> Vec<Option<Place>> {
             places.push(None);
             continue;
         };
-        let found = finder.place(path);
+        let mut found = finder.place(path);
+        if rule.access == Access::Write && rule.origin == Origin::BuiltIn && could_be_planted(policy, &found) {
+            found = unfollowed(path);
+        }
         add_names(names, index, rule.access, &found);
         places.push(Some(found));
     }
     places
+}
+
+/// Could an earlier run have made one of the links on the way? The rules are asked as they were written: a `write` rule
+/// also makes its own last name writable.
+fn could_be_planted(policy: &Policy, place: &Place) -> bool {
+    place.links.iter().any(|link| policy.rules.judge(&link.at).access == Access::Write)
+}
+
+/// A built-in rule is not worth refusing every later run for (one command could do that to all others): it holds for its
+/// name alone, whatever link lies there.
+fn unfollowed(path: &Path) -> Place {
+    direct(path, fs::lstat(path).map_or_else(|error| missing(error.errno()), |stat| present(&stat)))
 }
 
 /// Let a rule hold where its path leads. `read` and `hide` hold for each name on the way too, so that no link of the way
@@ -144,13 +166,64 @@ impl Finder {
     }
 }
 
+/// Where the ways to private directories end.
+fn anchors(names: &Rules, places: &[Option<Place>], caller: &Caller) -> BTreeMap<usize, Anchor> {
+    let mut anchors = BTreeMap::new();
+    for (index, (rule, place)) in names.all().iter().zip(places).enumerate() {
+        if let (Access::Private, Some(place)) = (rule.access, place)
+            && let Some(anchor) = anchor(&place.real, place.state, caller)
+        {
+            anchors.insert(index, anchor);
+        }
+    }
+    anchors
+}
+
+fn anchor(path: &Path, state: State, caller: &Caller) -> Option<Anchor> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let mut deepest = None;
+    for dir in above {
+        let Ok(stat) = fs::lstat(dir) else { break };
+        if !stat.is_dir() {
+            break;
+        }
+        if !may_enter(&stat, caller) {
+            return Some(Anchor { path: dir.to_owned(), readable: false });
+        }
+        deepest = Some(dir);
+    }
+    if matches!(state, State::Present { kind: Kind::Directory, .. }) {
+        return None;
+    }
+    let path = deepest?.to_owned();
+    let readable = fs::open(&path, OFlags::RDONLY | OFlags::DIRECTORY).is_ok();
+    Some(Anchor { path, readable })
+}
+
+/// May a command without capabilities enter the directory? Root that probes may enter every one. An ordinary caller is
+/// asked in the kernel's own words by the next step down.
+fn may_enter(stat: &Stat, caller: &Caller) -> bool {
+    if !caller.can_map {
+        return true;
+    }
+    let bit = if stat.uid == caller.uid {
+        0o100
+    } else if stat.gid == caller.gid {
+        0o010
+    } else {
+        0o001
+    };
+    stat.mode & bit != 0
+}
+
 fn direct(path: &Path, state: State) -> Place {
     Place { real: path.to_owned(), state, links: Vec::new() }
 }
 
 fn present(stat: &Stat) -> State {
     let kind = if stat.is_dir() { Kind::Directory } else { Kind::File };
-    State::Present { kind, file: stat.file, nlink: stat.nlink }
+    State::Present { kind, file: stat.file, nlink: stat.nlink, uid: stat.uid }
 }
 
 fn missing(errno: Errno) -> State {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn mount(root: &str, point: &str) -> Entry {
-        Entry { dev: "8:1".into(), root: root.into(), point: point.into() }
+        Entry { dev: "8:1".into(), root: root.into(), point: point.into(), kind: "ext4".into() }
     }
 
     #[test]

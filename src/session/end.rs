@@ -173,6 +173,16 @@ impl Store {
         self.throw_away(place, until).map_err(|error| Error::call("move to the trash", self.path.join(place), error))
     }
 
+    /// Move something else in this machine's part of the state directory, which holds a lock file `lease` that the
+    /// caller has locked, to the trash, and delete it. Gives what could not be deleted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove(&self, path: &Path) -> Result<Vec<Left>> {
+        let place = path.strip_prefix(&self.path).unwrap_or(path);
+        self.throw_away(place, None).map_err(|error| Error::call("move to the trash", path, error))
+    }
+
     /// Move a session, half-made or not, whose lease the caller has locked, to the trash, and delete it.
     pub(super) fn throw_away(&self, place: &Path, until: Option<Instant>) -> sys::Result<Vec<Left>> {
         let name = host::random_name()?;

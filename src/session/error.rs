@@ -56,6 +56,26 @@ pub enum Error {
     BadPrivate(PathBuf),
     #[error("private directory {path:?} needs a name of {len} bytes in the state directory, at most 255 are possible")]
     LongPrivate { path: PathBuf, len: usize },
+    #[error("copy {path:?}")]
+    Copy { path: PathBuf, source: std::io::Error },
+    #[error("copy {0:?}: a directory is in its place")]
+    InPlace(PathBuf),
+    #[error("copy to or from {path:?}: {link:?} is a symbolic link, which a session could have made")]
+    ThroughLink { path: PathBuf, link: PathBuf },
+    #[error("copy {0:?}: it lies too deep")]
+    Deep(PathBuf),
+    #[error("{0:?} names nothing that can be copied")]
+    NoName(PathBuf),
+    #[error("a job named {name:?} is running already: {id}")]
+    JobName { name: String, id: String },
+    #[error("there is no job {0:?}")]
+    NoJob(String),
+    #[error("sessions {} have a job {job:?} each", names(.sessions))]
+    ManyJobs { job: String, sessions: Vec<Id> },
+    #[error("job {0} is running")]
+    JobRuns(String),
+    #[error("{0} is no signal that can be sent")]
+    Signal(i32),
     #[error("{path:?} is not in a private directory of session {id}{}", private(.has))]
     NotPrivate { id: Id, path: PathBuf, has: Vec<PathBuf> },
 }
@@ -86,6 +106,10 @@ impl Error {
             Self::Call { path, source, .. } => return call_hint(path, source.errno()),
             Self::Odd { path, .. } => format!("remove {}", path.display()),
             Self::InUse { .. } => "wait for these runs, or end the session with --kill".into(),
+            Self::JobName { id, .. } | Self::JobRuns(id) => format!("end it first: stockade job kill {id}"),
+            Self::ThroughLink { .. } => "name the place where it leads".into(),
+            Self::NoJob(_) => "stockade job list names them".into(),
+            Self::ManyJobs { .. } => "say which one with --session".into(),
             Self::NotPrivate { has, .. } if !has.is_empty() => "name a path below one of these".into(),
             _ => return None,
         })
@@ -115,6 +139,10 @@ fn call_hint(path: &Path, errno: Errno) -> Option<String> {
 fn in_use(holders: &[Holder]) -> String {
     let runs: Vec<String> = holders.iter().map(Holder::to_string).collect();
     if runs.is_empty() { String::new() } else { format!(" by {}", runs.join(", ")) }
+}
+
+fn names(sessions: &[Id]) -> String {
+    sessions.iter().map(Id::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn private(has: &[PathBuf]) -> String {

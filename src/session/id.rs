@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::sys::host;
+
 /// How the directories of sessions that belong to one run begin.
 const ANONYMOUS: &str = "anon-";
 const LONGEST: usize = 128;
@@ -31,6 +33,14 @@ impl Id {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// A new id that nobody has.
+    ///
+    /// # Errors
+    /// When the kernel gives no random bytes.
+    pub fn random() -> super::Result<Self> {
+        Ok(Self(format!("s-{}", host::random_name().map_err(super::Error::Host)?)))
     }
 
     pub(super) fn anonymous(random: &str) -> Self {

@@ -10,7 +10,7 @@ use super::run::RunRecord;
 use super::store::{Store, place};
 use super::tree::Left;
 use super::{Error, Id, Result, escape, run, state};
-use crate::sys::{self, Errno, fs, lock};
+use crate::sys::{self, Errno, attr, fs, lock};
 use fs::OFlags;
 use lock::Lock;
 
@@ -63,6 +63,10 @@ impl Lease {
         self.record.readable().is_some_and(|record| record.anonymous)
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The session's own directory.
     #[must_use]
     pub fn dir(&self) -> BorrowedFd<'_> {
@@ -109,9 +113,14 @@ impl Lease {
         }
     }
 
+    /// The session that holds the private directories: this one, or the first of its parents.
+    pub(super) fn root(&self) -> &Lease {
+        iter::successors(Some(self), |lease| lease.parent()).last().unwrap_or(self)
+    }
+
     /// The directory of the session that holds the private directories, the place in it, and the path on the host.
     fn private_place(&self, path: &Path) -> Result<(BorrowedFd<'_>, PathBuf, PathBuf)> {
-        let root = iter::successors(Some(self), |lease| lease.parent()).last().unwrap_or(self);
+        let root = self.root();
         let place = Path::new("private").join(escape::name(path)?);
         let host = root.path().join(&place);
         Ok((root.dir(), place, host))
@@ -125,6 +134,12 @@ impl Lease {
     /// What the kernel says.
     pub fn run_record(&self, command: &str) -> Result<RunRecord> {
         RunRecord::create(self.dir(), &self.path(), command, self.store.here()?)
+    }
+
+    /// Are there records of more runs than one?
+    pub(super) fn has_other_runs(&self) -> bool {
+        let runs = fs::open_beneath(self.dir(), Path::new("runs"), OFlags::RDONLY | OFlags::DIRECTORY);
+        runs.and_then(fs::entries).is_ok_and(|entries| entries.len() > 1)
     }
 
     /// Remove what runs of this session that died have left in it.
@@ -142,6 +157,8 @@ impl Lease {
     /// What the kernel says.
     pub fn end(self) -> Result<Vec<Left>> {
         if !self.is_anonymous() {
+            // It was in use until now, however long ago it was opened. A session on a full or read-only disk is still over.
+            let _ = attr::touch(&self.held.lease);
             return Ok(Vec::new());
         }
         let place = place(&self.id);

@@ -8,6 +8,8 @@
 //!                                /private/<name>/  what appears at /tmp, /var/tmp, … (see `escape`)
 //!                                /runs/<run>.json  what a run says of itself, locked exclusively while it lives
 //!                                /runs/<run>/      what it has on disk, if it has
+//!                                /network         who is in the network namespace of its runs
+//!                                /jobs/<job>/     a background job (see `job`)
 //!                  /kept/                          overlays kept on request
 //!                  /trash/<random>                 moved here under the exclusive lock, then deleted
 //! ```
@@ -21,11 +23,15 @@
 //! do not judge one another's sessions. Where there is neither it is `host-` and the host's name.
 #![forbid(unsafe_code)]
 
+mod copy;
 mod end;
 mod error;
 mod escape;
 mod id;
+mod job;
 mod lease;
+mod log;
+mod network;
 mod reap;
 mod record;
 mod run;
@@ -34,17 +40,22 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod usage;
 
 pub use end::{End, Ended};
 pub use error::Error;
 pub use id::{Id, IdError};
+pub use job::{FoundJob, Job, JobEnd, JobRecord, JobState, new_job_id};
 pub use lease::Lease;
+pub use log::{LogReader, LogWriter};
+pub use network::Network;
 pub use reap::{Reap, Reaped, Scope, Why};
 pub use record::{Owner, Record, RecordState};
 pub use run::{Holder, RunRecord};
 pub use state::locate;
 pub use store::{Create, Found, Listing, Store, Want};
 pub use tree::{Cause, Left};
+pub use usage::{Processes, Usage, bytes_in};
 
 /// What every function here gives.
 pub type Result<T> = std::result::Result<T, Error>;

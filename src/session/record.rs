@@ -86,6 +86,16 @@ impl Owner {
         Self::in_namespace(&Here::find()?, pid)
     }
 
+    /// Is it there? `None`: it cannot be seen from this pid namespace.
+    #[must_use]
+    pub fn is_present(&self) -> Option<bool> {
+        match self.presence(&Here::find().ok()?) {
+            Presence::Alive => Some(true),
+            Presence::Gone => Some(false),
+            Presence::Unknown => None,
+        }
+    }
+
     pub(super) fn in_namespace(here: &Here, pid: u32) -> Result<Option<Self>> {
         let Here { boot_id, pid_ns } = here.clone();
         let start_time = host::start_time(pid).map_err(Error::Host)?;

@@ -123,18 +123,26 @@ impl Store {
         self.open_generation(id, want, GENERATIONS)
     }
 
-    /// Make a session for one run: it ends with [`Lease::end`], or is reaped as soon as nothing holds its lease.
+    /// Make a session for one run, as a child of `parent` if there is one: it ends with [`Lease::end`], or is reaped as
+    /// soon as nothing holds its lease.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn anonymous(&self) -> Result<Lease> {
+    pub fn anonymous(&self, parent: Option<&Id>) -> Result<Lease> {
         let here = self.here()?;
         let owner = Owner::in_namespace(here, std::process::id())?;
+        // The parent first: a child whose parent is not there would end at once.
+        let parent = parent.map(|id| self.session(id, &Want::default())).transpose()?.map(Box::new);
         loop {
             let id = Id::anonymous(&host::random_name().map_err(Error::Host)?);
-            let record = Record { anonymous: true, owner: owner.clone(), ..Record::new(&id, &here.boot_id) };
+            let record = Record {
+                anonymous: true,
+                owner: owner.clone(),
+                parent: parent.as_ref().map(|lease| lease.id().clone()),
+                ..Record::new(&id, &here.boot_id)
+            };
             if let Some(held) = self.create(&record)? {
-                return Ok(Lease::new(self.clone(), id, held, RecordState::Readable(record), None));
+                return Ok(Lease::new(self.clone(), id, held, RecordState::Readable(record), parent));
             }
         }
     }
@@ -375,6 +383,14 @@ impl Store {
     /// # Errors
     /// [`Error::NoSession`], [`Error::NotPrivate`], [`Error::BadPrivate`] for a relative path or one with `..`.
     pub fn path_of(&self, id: &Id, inside: &Path) -> Result<PathBuf> {
+        let (private, rest) = self.private_at(id, inside)?;
+        let host = self.path.join(private);
+        // Joining an empty path would add a slash.
+        Ok(if rest.as_os_str().is_empty() { host } else { host.join(rest) })
+    }
+
+    /// The private directory that `inside` lies in (below this machine's directory), and the rest of the path.
+    pub(super) fn private_at(&self, id: &Id, inside: &Path) -> Result<(PathBuf, PathBuf)> {
         let components: PathBuf = Path::new("/").join(escape::normal(inside)?.iter().collect::<PathBuf>());
         let root = self.root_of(id)?;
         let Some(dir) = self.open_dir(&root)? else { return Err(Error::NoSession(root)) };
@@ -384,9 +400,7 @@ impl Store {
             return Err(Error::NotPrivate { id: id.clone(), path: inside.into(), has });
         };
         let rest = components.strip_prefix(best).unwrap_or(Path::new(""));
-        let host = self.session_path(&root).join("private").join(escape::name(best)?);
-        // Joining an empty path would add a slash.
-        Ok(if rest.as_os_str().is_empty() { host } else { host.join(rest) })
+        Ok((place(&root).join("private").join(escape::name(best)?), rest.to_owned()))
     }
 
     /// The session that holds the private directories of `id`: itself, or the first of its parents.

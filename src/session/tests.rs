@@ -115,7 +115,7 @@ fn paths_inside_become_paths_outside() {
 #[test]
 fn an_anonymous_session_goes_with_its_lease() {
     let Fixture { store, _temp } = fixture();
-    let lease = store.anonymous().unwrap();
+    let lease = store.anonymous(None).unwrap();
     assert!(lease.is_anonymous());
     let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
     fs::create_dir_all(tmp.join("a/b")).unwrap();
@@ -130,7 +130,7 @@ fn an_anonymous_session_goes_with_its_lease() {
 #[test]
 fn a_run_with_its_own_session_is_named_without_a_record() {
     let Fixture { store, _temp } = fixture();
-    let lease = store.anonymous().unwrap();
+    let lease = store.anonymous(None).unwrap();
     let error = store.end(lease.id(), End::Refuse).unwrap_err();
     assert!(error.to_string().ends_with(&format!(" is in use by process {}", std::process::id())), "{error}");
     assert_eq!(store.find(lease.id()).unwrap().unwrap().runs.len(), 1);
@@ -140,7 +140,7 @@ fn a_run_with_its_own_session_is_named_without_a_record() {
 #[test]
 fn a_killed_run_leaves_nothing_after_the_next_reap() {
     let Fixture { store, _temp } = fixture();
-    let lease = store.anonymous().unwrap();
+    let lease = store.anonymous(None).unwrap();
     let mut run = lease.run_record("true").unwrap();
     run.dir().unwrap();
     run.disown();
@@ -614,7 +614,7 @@ fn cost() {
         let record = start.elapsed() / rounds;
         let start = Instant::now();
         for _ in 0..rounds {
-            store.anonymous().unwrap().end().unwrap();
+            store.anonymous(None).unwrap().end().unwrap();
         }
         println!(
             "{sessions} sessions: open {existing:?}, run record {record:?}, anonymous {:?}",

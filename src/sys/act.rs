@@ -90,6 +90,8 @@ fn statx(dir: BorrowedFd<'_>, path: &[u8], flags: AtFlags) -> Result<Stat> {
         gid: x.stx_gid,
         nlink: x.stx_nlink,
         size: x.stx_size,
+        allocated: x.stx_blocks * 512,
+        device: (x.stx_rdev_major, x.stx_rdev_minor),
         mount: x.stx_mnt_id,
     })
 }

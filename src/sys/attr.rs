@@ -53,6 +53,21 @@ pub fn write(file: impl AsFd, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Write `bytes` at a place in a file, in one call (`pwrite(2)`).
+pub fn write_at(file: impl AsFd, offset: u64, bytes: &[u8]) -> Result<()> {
+    let file = file.as_fd();
+    rustix::io::pwrite(file, bytes, offset)
+        .map(drop)
+        .map_err(|errno| Error::new("pwrite", format_args!("{}, {} bytes, {offset}", Fd(file), bytes.len()), errno))
+}
+
+/// Make a file this long (`ftruncate(2)`).
+pub fn truncate(file: impl AsFd, length: u64) -> Result<()> {
+    let file = file.as_fd();
+    rustix::fs::ftruncate(file, length)
+        .map_err(|errno| Error::new("ftruncate", format_args!("{}, {length}", Fd(file)), errno))
+}
+
 /// Change the permissions of what a descriptor names, also when it is an `O_PATH` one: `fchmod` refuses those, the
 /// kernel's own link to the file does not (`fchmodat2` with `AT_EMPTY_PATH` needs Linux 6.6).
 pub fn chmod(fd: impl AsFd, mode: u32) -> Result<()> {
@@ -74,9 +89,38 @@ pub fn set_time(fd: impl AsFd, time: SystemTime) -> Result<()> {
     set_modified(fd.as_fd(), Timespec { tv_sec: seconds, tv_nsec: since.subsec_nanos().into() })
 }
 
+/// Set the time of last modification of what an `O_PATH` descriptor names.
+pub fn set_time_of_place(fd: impl AsFd, time: SystemTime) -> Result<()> {
+    let fd = fd.as_fd();
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let tv_sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    let last_modification = Timespec { tv_sec, tv_nsec: since.subsec_nanos().into() };
+    let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification };
+    let path = Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string());
+    rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty())
+        .map_err(|errno| Error::new("utimensat", format_args!("{}", Fd(fd)), errno))
+}
+
+/// Change the owner of what a descriptor names, also an `O_PATH` one (`fchownat` with `AT_EMPTY_PATH`).
+pub fn chown(fd: impl AsFd, uid: u32, gid: u32) -> Result<()> {
+    let fd = fd.as_fd();
+    let (owner, group) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+    rustix::fs::chownat(fd, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)
+        .map_err(|errno| Error::new("fchownat", format_args!("{}, {uid}, {gid}", Fd(fd)), errno))
+}
+
 fn set_modified(fd: BorrowedFd<'_>, time: Timespec) -> Result<()> {
     let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time };
     rustix::fs::futimens(fd, &times).map_err(|errno| Error::new("futimens", format_args!("{}", Fd(fd)), errno))
+}
+
+/// The time of last modification of what a descriptor names, also an `O_PATH` one.
+pub fn modified(fd: impl AsFd) -> Result<SystemTime> {
+    let fd = fd.as_fd();
+    let stat = rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH)
+        .map_err(|errno| Error::new("fstatat", format_args!("{}", Fd(fd)), errno))?;
+    let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Ok(SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(stat.st_mtime).unwrap_or(0), nanos))
 }
 
 /// The time of last modification of the file `path` in `dir`, a final link not followed.

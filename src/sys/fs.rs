@@ -20,6 +20,10 @@ pub struct Stat {
     pub nlink: u32,
     /// Bytes.
     pub size: u64,
+    /// Bytes on disk.
+    pub allocated: u64,
+    /// Which device it is, for a device node.
+    pub device: (u32, u32),
     /// The mount the file was reached through (`STATX_MNT_ID`, Linux 5.8).
     pub mount: u64,
 }
@@ -104,6 +108,8 @@ fn stat_of(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::result::Res
         gid: x.stx_gid,
         nlink: x.stx_nlink,
         size: x.stx_size,
+        allocated: x.stx_blocks * 512,
+        device: (x.stx_rdev_major, x.stx_rdev_minor),
         mount: x.stx_mnt_id,
     })
 }
@@ -244,12 +250,41 @@ pub fn offset(fd: impl AsFd) -> Result<u64> {
     rustix::fs::tell(fd).map_err(|errno| Error::new("lseek", format_args!("{}, 0, SEEK_CUR", Fd(fd)), errno))
 }
 
+/// How an open description may be used: `O_RDONLY`, `O_WRONLY` or `O_RDWR` (`fcntl(2)`, `F_GETFL`).
+pub fn access_mode(fd: impl AsFd) -> Result<OFlags> {
+    let fd = fd.as_fd();
+    rustix::fs::fcntl_getfl(fd)
+        .map(|flags| flags & OFlags::ACCMODE)
+        .map_err(|errno| Error::new("fcntl", format_args!("{}, F_GETFL", Fd(fd)), errno))
+}
+
 /// Set the file offset of an open description (`lseek(2)`, `SEEK_SET`).
 pub fn seek_to(fd: impl AsFd, offset: u64) -> Result<()> {
     let fd = fd.as_fd();
     rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(offset))
         .map(drop)
         .map_err(|errno| Error::new("lseek", format_args!("{}, {offset}, SEEK_SET", Fd(fd)), errno))
+}
+
+/// How much room a file system has (`fstatfs(2)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes.
+    pub total: u64,
+    /// Bytes.
+    pub available: u64,
+    pub files_available: u64,
+}
+
+/// `fstatfs(2)`.
+pub fn space(fd: impl AsFd) -> Result<Space> {
+    let fd = fd.as_fd();
+    let stat = rustix::fs::fstatvfs(fd).map_err(|errno| Error::new("fstatfs", format_args!("{}", Fd(fd)), errno))?;
+    Ok(Space {
+        total: stat.f_blocks * stat.f_frsize,
+        available: stat.f_bavail * stat.f_frsize,
+        files_available: stat.f_ffree,
+    })
 }
 
 /// Can this process write in the directory (`faccessat(2)`, `W_OK|X_OK`)?

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags};
 
@@ -60,6 +61,36 @@ pub fn start_time(pid: u32) -> Result<Option<u64>> {
         Err(error) if error.is(Errno::NOENT) || error.is(Errno::SRCH) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Process {
+    pub parent: u32,
+    /// In user and kernel mode, and that of children that were waited for.
+    pub cpu: Duration,
+    /// Resident bytes.
+    pub memory: u64,
+}
+
+/// Look at a process (`proc_pid_stat(5)`); `None`: there is none.
+pub fn process(pid: u32) -> Result<Option<Process>> {
+    match text(&Path::new("/proc").join(pid.to_string()).join("stat")) {
+        Ok(stat) => Ok(parse_process(&stat)),
+        Err(error) if error.is(Errno::NOENT) || error.is(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn parse_process(stat: &str) -> Option<Process> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    // From field 3 on: the state, the parent, ten others, then four times, seven others, the resident pages.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
+    let cpu = Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1));
+    let memory = number(21)? * rustix::param::page_size() as u64;
+    Some(Process { parent: fields.get(1)?.parse().ok()?, cpu, memory })
 }
 
 /// Field 22 of `proc_pid_stat(5)`. The name of the program (field 2) may hold anything, so count from its last `)`.

@@ -107,12 +107,13 @@ pub fn detach(path: &Path) -> Result<()> {
         .map_err(|errno| Error::new("umount2", format_args!("{path:?}, DETACH|NOFOLLOW"), errno))
 }
 
-/// `umount2(2)` of the mount whose root is open here.
+/// `umount2(2)` of the mount whose root is open here; `EINVAL` if it is mounted nowhere any more.
 pub fn detach_at(root: impl AsFd) -> Result<()> {
     let dir = root.as_fd();
     rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;
-    detach(Path::new("."))?;
-    rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))
+    let detached = detach(Path::new("."));
+    rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))?;
+    detached
 }
 
 /// Make the mount at `new_root` the root and drop the old one: `pivot_root(".", ".")` and a lazy unmount (`pivot_root(2)`).

@@ -1,6 +1,8 @@
 //! `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`).
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -13,6 +15,8 @@ pub struct Entry {
     pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
+    /// The type of the file system.
+    pub kind: String,
 }
 
 /// The mounts of our namespace, in the kernel's order: of several at one place the last is on top.
@@ -20,7 +24,25 @@ pub struct Entry {
 /// # Errors
 /// If `/proc` is not there.
 pub fn read() -> std::io::Result<Vec<Entry>> {
-    let text = std::fs::read("/proc/self/mountinfo")?;
+    read_again(&open()?)
+}
+
+/// The file itself, which can be read again and again, also when `/proc` is another one.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn open() -> std::io::Result<File> {
+    File::open("/proc/self/mountinfo")
+}
+
+/// The mounts as they are now.
+///
+/// # Errors
+/// What the kernel says.
+pub fn read_again(mut file: &File) -> std::io::Result<Vec<Entry>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(entry).collect())
 }
 
@@ -29,7 +51,8 @@ fn entry(line: &[u8]) -> Option<Entry> {
     let dev = String::from_utf8(fields.next()?.to_vec()).ok()?;
     let root = unescape(fields.next()?);
     let point = unescape(fields.next()?);
-    Some(Entry { dev, root, point })
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    Some(Entry { dev, root, point, kind: String::from_utf8_lossy(kind).into_owned() })
 }
 
 /// Space, tab, newline and backslash are written as three octal digits.
@@ -60,7 +83,8 @@ mod tests {
     #[test]
     fn fields_and_escapes() {
         let line = br"36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
-        let expected = Entry { dev: "98:0".into(), root: "/mnt1".into(), point: r"/mnt/a b\c".into() };
+        let (dev, root, point) = ("98:0".into(), "/mnt1".into(), r"/mnt/a b\c".into());
+        let expected = Entry { dev, root, point, kind: "ext3".into() };
         assert_eq!(entry(line), Some(expected));
         assert_eq!(entry(b""), None);
     }

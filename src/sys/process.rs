@@ -3,13 +3,14 @@
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::process::{PidfdFlags, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Errno, Error, Fd, Result, last_errno};
 
-pub use rustix::process::{Pid, Signal, WaitStatus};
+pub use rustix::process::{Pid, Resource, Signal, WaitStatus};
 pub use rustix::thread::UnshareFlags;
 
 /// Which side of a fork this is.
@@ -160,6 +161,38 @@ pub fn until_end() -> WaitOptions {
 /// `setpgid(0, 0)`: a process group of our own.
 pub fn lead_group() -> Result<()> {
     rustix::process::setpgid(None, None).map_err(|errno| failed("setpgid", "0, 0", errno))
+}
+
+/// `setsid(2)`: a session and a process group of our own, without a terminal.
+pub fn new_session() -> Result<()> {
+    rustix::process::setsid().map(drop).map_err(|errno| failed("setsid", "", errno))
+}
+
+/// Close what the caller left open for whomever it starts: every descriptor from `first` on that is not close-on-exec.
+/// Ours all are.
+pub fn close_inherited(first: RawFd) -> Result<()> {
+    let names = super::fs::entries(super::fs::open(Path::new("/proc/self/fd"), super::fs::OFlags::RDONLY)?)?;
+    for number in names.iter().filter_map(|entry| entry.name.to_str()?.parse::<RawFd>().ok()) {
+        // SAFETY: only asks for a flag of the number, open or not.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if number >= first && flags != -1 && flags & libc::FD_CLOEXEC == 0 {
+            // SAFETY: it was there before we were, so nothing in this process owns it.
+            unsafe { libc::close(number) };
+        }
+    }
+    Ok(())
+}
+
+/// Limit this process and what it starts from now on (`setrlimit(2)`), never to more than it has.
+pub fn limit(resource: Resource, value: u64) -> Result<()> {
+    let had = rustix::process::getrlimit(resource);
+    let value = had.maximum.map_or(value, |maximum| maximum.min(value));
+    // A little above for processor time: the first is told by a signal, the second kills.
+    let maximum =
+        if resource == Resource::Cpu { had.maximum.map_or(value + 1, |max| max.min(value + 1)) } else { value };
+    let new = rustix::process::Rlimit { current: Some(value), maximum: Some(maximum) };
+    rustix::process::setrlimit(resource, new)
+        .map_err(|errno| Error::new("setrlimit", format_args!("{resource:?}, {value}"), errno))
 }
 
 /// Raw parent process id; 0 when the parent is outside our pid namespace.

@@ -32,6 +32,14 @@ impl Watch {
         self.add(dir, flags)
     }
 
+    /// Be told when a name appears in or vanishes from an open directory.
+    pub fn entries_of(&self, dir: impl AsFd) -> Result<()> {
+        use std::os::fd::AsRawFd;
+        let path = Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string());
+        let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+        self.add(&path, flags)
+    }
+
     /// Be told when the directory is itself moved.
     pub fn moves_of(&self, dir: &Path) -> Result<()> {
         self.add(dir, WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR)

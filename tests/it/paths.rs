@@ -167,3 +167,15 @@ fn ssh_accepts_the_systems_configuration() {
         sandbox.run().argv(["ssh", "-G", "host.invalid"]).ok().shows("hostname host.invalid");
     }
 }
+
+#[test]
+fn a_writable_directory_can_remove_itself_and_the_run_goes_on() {
+    let sandbox = Sandbox::below(real_home());
+    let (dir, file) = (sandbox.beside("gone"), sandbox.file("keep/x", ""));
+    std::fs::create_dir(&dir).unwrap();
+    let script =
+        format!("rmdir {0} && rm -r keep && sleep 0.5 && mkdir keep && touch keep/y && echo on", dir.display());
+    let run = sandbox.run().options(["--write", dir.to_str().unwrap(), "--read", "other"]);
+    run.sh(&script).ok().prints("on");
+    assert!(!dir.exists() && !file.exists());
+}

@@ -40,8 +40,9 @@ fn same_argv(prepare: &str, argv: &[&str]) {
     });
     if outside != inside {
         let [was, is] = [&outside, &inside].map(|lines| lines.iter().collect::<BTreeSet<_>>());
-        let only =
-            |these: &BTreeSet<_>, those| these.difference(those).take(20).map(|line| format!("{line}\n")).collect();
+        let only = |these: &BTreeSet<_>, those| {
+            these.difference(those).take(20).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat()
+        };
         let (was, is): (String, String) = (only(&was, &is), only(&is, &was));
         panic!("{argv:?}\nonly outside:\n{was}only inside:\n{is}");
     }

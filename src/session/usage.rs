@@ -1,0 +1,91 @@
+//! What runs and private directories use at this moment.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::sys::{self, fs, host};
+use fs::{FileType, OFlags};
+
+/// How deep directories are counted: every level holds a descriptor.
+const DEPTH: u32 = 200;
+
+/// What a process and everything that it started use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub processes: usize,
+    /// Processor time, that of ended children included.
+    pub cpu: Duration,
+    /// Bytes of memory that are resident; what processes share counts in each.
+    pub memory: u64,
+}
+
+/// All processes that can be seen, at one moment.
+#[derive(Debug, Default)]
+pub struct Processes {
+    children: BTreeMap<u32, Vec<u32>>,
+    usage: BTreeMap<u32, Usage>,
+}
+
+impl Processes {
+    /// Read `/proc`.
+    #[must_use]
+    pub fn now() -> Self {
+        let mut all = Self::default();
+        let names = fs::open(Path::new("/proc"), OFlags::RDONLY | OFlags::DIRECTORY).and_then(fs::entries);
+        for pid in names.unwrap_or_default().iter().filter_map(|entry| entry.name.to_str()?.parse::<u32>().ok()) {
+            // It may have ended since.
+            if let Ok(Some(process)) = host::process(pid) {
+                all.children.entry(process.parent).or_default().push(pid);
+                let usage = Usage { processes: 1, cpu: process.cpu, memory: process.memory };
+                all.usage.insert(pid, usage);
+            }
+        }
+        all
+    }
+
+    /// What the descendants of a process use, and the process itself.
+    #[must_use]
+    pub fn below(&self, pid: u32) -> Usage {
+        let mut sum = self.usage.get(&pid).copied().unwrap_or_default();
+        for child in self.children.get(&pid).into_iter().flatten().filter(|child| **child != pid) {
+            let used = self.below(*child);
+            sum.processes += used.processes;
+            sum.cpu += used.cpu;
+            sum.memory += used.memory;
+        }
+        sum
+    }
+}
+
+/// Bytes on disk in a tree. Links are not followed, other mounts not counted, nor what cannot be opened; what has several
+/// names counts once for each.
+#[must_use]
+pub fn bytes_in(path: &Path) -> u64 {
+    let dir = fs::openat2(
+        fs::CWD,
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY,
+        fs::Mode::empty(),
+        fs::ResolveFlags::NO_SYMLINKS,
+    );
+    dir.map_or(0, |dir| bytes(&dir, DEPTH))
+}
+
+fn bytes(dir: &OwnedFd, depth: u32) -> u64 {
+    let entries = fs::entries(dir).unwrap_or_default();
+    entries.iter().map(|entry| entry_bytes(dir, Path::new(&entry.name), entry.file_type, depth).unwrap_or(0)).sum()
+}
+
+fn entry_bytes(dir: &OwnedFd, name: &Path, kind: FileType, depth: u32) -> sys::Result<u64> {
+    let stat = fs::lstat_at(dir.as_fd(), name)?;
+    let own = stat.allocated;
+    if depth == 0 || !(kind == FileType::Directory || stat.is_dir()) {
+        return Ok(own);
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let resolve = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_SYMLINKS | fs::ResolveFlags::NO_XDEV;
+    let below = fs::openat2(dir, name, flags, fs::Mode::empty(), resolve);
+    Ok(own + below.map_or(0, |below| bytes(&below, depth - 1)))
+}
