@@ -127,7 +127,10 @@ impl Ours {
         let at_start = Start { job: self.job.try_clone()?, plan: self.plan.clone(), told: told.try_clone()? };
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| log.pump(&output));
-            scope.spawn(|| clean_up(&self.store, &self.lease, idle));
+            if let Ok(Some(much)) = self.store.needs_reaping(&self.lease) {
+                let (store, lease) = (&self.store, &self.lease);
+                scope.spawn(move || clean_up(store, lease, much, idle));
+            }
             running.on_start(Box::new(move |command| at_start.tell(command))).wait()
         });
         let kept = on_disk.finish(&self.store, ended.is_ok());

@@ -1,7 +1,7 @@
 //! `stockade overlay`
 
 use std::io::{BufRead, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::Subcommand;
@@ -216,8 +216,8 @@ fn summary(change: &Change) -> String {
 const TEXT: u64 = 1 << 20;
 
 fn text_diff(change: &Change) -> Option<String> {
-    let new = change.upper.as_deref().map_or(Some(String::new()), text)?;
-    let old = change.old.map_or(Some(String::new()), |_| text(&change.path))?;
+    let new = change.upper.as_deref().map_or(Some(String::new()), |path| overlay::text(path, TEXT))?;
+    let old = change.old.map_or(Some(String::new()), |_| overlay::text(&change.path, TEXT))?;
     if old == new {
         return None;
     }
@@ -226,16 +226,6 @@ fn text_diff(change: &Change) -> Option<String> {
     let diff = similar::TextDiff::from_lines(&old, &new);
     let text = diff.unified_diff().header(&name(change.old.is_some()), &name(change.new.is_some())).to_string();
     Some(output::printable_lines(&text))
-}
-
-/// The text of a regular file, if it is one and not large.
-fn text(path: &Path) -> Option<String> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    if !meta.is_file() || meta.len() > TEXT {
-        return None;
-    }
-    let text = String::from_utf8(std::fs::read(path).ok()?).ok()?;
-    (!text.contains('\0')).then_some(text)
 }
 
 fn to_json(change: &Change) -> Value {

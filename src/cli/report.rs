@@ -131,12 +131,26 @@ fn exists(path: &Path) -> bool {
 fn write(file: File, denials: &Denials) -> std::io::Result<()> {
     let mut file = BufWriter::new(file);
     for denial in denials.all() {
-        writeln!(file, "{}", line(denial))?;
+        writeln!(file, "{}", ascii(&line(denial).to_string()))?;
     }
     if denials.dropped() > 0 {
         writeln!(file, "{}", json!({ "dropped": denials.dropped() }))?;
     }
     file.flush()
+}
+
+/// JSON in ASCII alone, of which JSON itself escapes the control characters. Others are no less dangerous to who looks at
+/// a report on a terminal: `U+009B` begins a command to it, `U+202E` turns the rest of the line round.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~') {
+            text.push(c);
+        } else {
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }
 
 fn line(denial: &Denial) -> serde_json::Value {
@@ -154,4 +168,14 @@ fn line(denial: &Denial) -> serde_json::Value {
         "time": time,
         "count": denial.count,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ascii;
+
+    #[test]
+    fn reports_are_ascii() {
+        assert_eq!(ascii("{\"a\":\"é\u{9b}\u{7f}😀\"}"), r#"{"a":"\u00e9\u009b\u007f\ud83d\ude00"}"#);
+    }
 }

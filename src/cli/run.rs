@@ -46,7 +46,10 @@ pub(super) fn run(args: Args) -> Done {
     let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
         let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
             std::thread::scope(|scope| {
-                scope.spawn(|| clean_up(&store, &lease, policy.session.idle));
+                if let Ok(Some(much)) = store.needs_reaping(&lease) {
+                    let (store, lease, idle) = (&store, &lease, policy.session.idle);
+                    scope.spawn(move || clean_up(store, lease, much, idle));
+                }
                 running.wait()
             })
         });
@@ -71,8 +74,7 @@ pub(super) fn words(plan: &Plan) -> Vec<String> {
 }
 
 /// Clean up after runs that could not, while the command runs.
-pub(super) fn clean_up(store: &Store, lease: &Lease, idle: Duration) {
-    let scope = if store.reap_due() { Scope::All } else { Scope::Leftovers };
+pub(super) fn clean_up(store: &Store, lease: &Lease, scope: Scope, idle: Duration) {
     // What cannot be removed is not this run's business; it stays for the next.
     let _ = lease.sweep();
     let _ = store.reap(Reap { scope, idle, dry_run: false, within: Some(REAP_AT_MOST) });

@@ -12,7 +12,8 @@
 //! `S_ISUID` is refused wherever a mode is set. `mkdir` is left alone, the kernel drops the bit there. `S_ISGID` is
 //! refused for new files; `chmod` must allow it: directories use it for what it is good for, and a filter cannot tell
 //! a directory. A set-group-ID file made with `chmod` lends the caller's own group, nothing more.
-//! `openat2` has its mode in memory, where it can change after the broker looked: `strict` refuses the call.
+//! `openat2` has its mode in memory, where it can change after the broker looked: `strict`, which
+//! every launch asks for, refuses the call.
 #![forbid(unsafe_code)]
 
 use super::calls::{Arch, CALLS, Call, Notify, Op, oflag};

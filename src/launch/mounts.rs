@@ -2,17 +2,19 @@
 //! read-only by one call, then the clones are attached, descriptor to descriptor.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::mirror::Mirror;
 use super::overlay::{Memory, Overlays, Tree};
-use super::watch::Free;
+use super::watch::{Free, root_of};
 use super::{Failure, Step};
 use crate::overlay::Layers;
 use crate::plan::{Kind, Op, Plan, ProcView, Root, View};
 use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
+use crate::sys::mountinfo;
 use crate::sys::{self, Errno};
 
 type Done<T> = Result<T, Failure>;
@@ -46,6 +48,8 @@ pub(super) struct Built {
     pub(super) mirrors: Vec<Mirror>,
     /// What holds the layers of overlays in memory.
     pub(super) memory: Vec<Memory>,
+    /// Tells where mounts are, though `/proc` is to become another one.
+    pub(super) mounts: Option<File>,
     /// Overlays that could not be, where none is required.
     pub(super) not_overlaid: Vec<String>,
 }
@@ -63,6 +67,7 @@ pub(super) fn build(
         trees: HashMap::new(),
         overlays: HashMap::new(),
         skipped: Vec::new(),
+        mounts: None,
         devices: Vec::new(),
         frames: Vec::new(),
         masks: None,
@@ -88,6 +93,7 @@ struct Builder<'a> {
     overlays: HashMap<usize, Tree>,
     /// Overlays that could not be, where none is required.
     skipped: Vec<usize>,
+    mounts: Option<File>,
     /// The device nodes of the minimal `/dev` with their names.
     devices: Vec<(&'static str, OwnedFd)>,
     /// File systems of ours that become read-only when everything is in its place.
@@ -189,8 +195,14 @@ impl Builder<'_> {
         if plan.root == Root::Empty {
             mount::pivot_into(&root).map_err(|e| Failure::of(Step::Attach, &e).about("the empty root"))?;
         }
-        let (masks, free, mirrors) = (self.masks, self.free, self.mirrors);
-        Ok(Built { masks, free, mirrors, memory: Vec::new(), not_overlaid: Vec::new() })
+        Ok(Built {
+            masks: self.masks,
+            free: self.free,
+            mirrors: self.mirrors,
+            memory: Vec::new(),
+            not_overlaid: Vec::new(),
+            mounts: self.mounts,
+        })
     }
 
     /// The directory that everything is attached below.
@@ -240,7 +252,8 @@ impl Builder<'_> {
         }
         mount::attach(&tree, &place).map_err(attaching(path))?;
         if view == View::Write && !stubbed {
-            self.free.push(Free { path: path.to_owned(), file: cloned, tree });
+            let root = if self.lies_in_overlay(index) { self.root_of(path)? } else { None };
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree, root });
         }
         Ok(())
     }
@@ -248,6 +261,15 @@ impl Builder<'_> {
     fn attach_private(&mut self, root: &OwnedFd, index: usize, path: &Path) -> Done<()> {
         let Some(tree) = self.trees.remove(&index) else { return Ok(()) };
         mount::attach(&tree, target(root, path)?).map_err(attaching(path))
+    }
+
+    fn root_of(&mut self, path: &Path) -> Done<Option<PathBuf>> {
+        if self.mounts.is_none() {
+            let failed =
+                |error: std::io::Error| Failure::because(Step::Attach, error.to_string()).about(path.display());
+            self.mounts = Some(mountinfo::open().map_err(failed)?);
+        }
+        Ok(self.mounts.as_ref().and_then(|mounts| root_of(mounts, path)))
     }
 
     /// An overlay shows other files than the host has: what is attached there cannot be compared.

@@ -2,7 +2,7 @@
 //! holds: when the last process of the run is gone, the kernel frees them, whatever became of us.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ use crate::sys::{self, Errno, attr};
 
 type Done<T> = Result<T, Failure>;
 
-/// Where the file systems of upper layers are mounted while overlays are made of them (before Linux 6.15 the kernel takes
-/// no layer that is mounted nowhere).
+/// Where the file systems of upper layers are mounted while overlays are made of them, if need be: before Linux 6.15 the
+/// kernel takes no layer that is mounted nowhere (`EINVAL`). Since then that, and the unmounting, can be saved.
 const BENCH: &str = "/dev";
 /// Less than this is left in a full one.
 const FULL: u64 = 64 << 10;
@@ -89,11 +89,7 @@ impl<'a> Overlays<'a> {
             Upper::Memory { size } => (self.in_memory(path, *size)?, &[][..]),
             _ => self.on_disk(path)?,
         };
-        let combined = match combine(&lower, &base, between) {
-            Err(error) if error.is(Errno::LOOP) => combine(&self.veil(&lower)?, &base, between),
-            combined => combined,
-        };
-        match combined {
+        match self.combine(&lower, &base, between)? {
             Ok(mount) => Ok(Some(Tree { mount, shows })),
             Err(error) if !required && error.is(Errno::INVAL) => {
                 self.refused.push(path.display().to_string());
@@ -111,6 +107,17 @@ impl<'a> Overlays<'a> {
         }
     }
 
+    fn combine(&mut self, lower: &OwnedFd, base: &OwnedFd, between: &[PathBuf]) -> Done<sys::Result<OwnedFd>> {
+        let combined = match combine(lower, base, between) {
+            Err(error) if error.is(Errno::INVAL) && self.put_on_bench()? => combine(lower, base, between),
+            combined => combined,
+        };
+        Ok(match combined {
+            Err(error) if error.is(Errno::LOOP) => combine(&self.veil(lower)?, base, between),
+            combined => combined,
+        })
+    }
+
     /// A layer must not lie in another one of the same overlay, but the state directory lies in the home directory. An
     /// overlay of the directory alone shows the same and is not above anything. What is to be seen of the layers in it is
     /// hidden with the state directory.
@@ -122,8 +129,15 @@ impl<'a> Overlays<'a> {
         let empty = open_dir(self.memory[index].root.as_fd(), Path::new(&name)).map_err(failed)?;
         let paths = [fd_path(lower.as_fd()), fd_path(empty.as_fd())].join(":");
         let options = [("lowerdir", paths.as_str()), ("userxattr", "")];
-        let veil = mount::new_filesystem("overlay", &options, NOSUID | NODEV).map_err(failed)?;
-        self.put_on_bench(&veil)?;
+        let build = || mount::new_filesystem("overlay", &options, NOSUID | NODEV);
+        let veil = match build() {
+            Err(error) if error.is(Errno::INVAL) && self.put_on_bench()? => build(),
+            made => made,
+        };
+        let veil = veil.map_err(failed)?;
+        if self.on_bench > 0 {
+            self.attach_to_bench(&veil)?;
+        }
         Ok(veil)
     }
 
@@ -136,7 +150,19 @@ impl<'a> Overlays<'a> {
         self.count.to_string()
     }
 
-    fn put_on_bench(&mut self, tree: &OwnedFd) -> Done<()> {
+    /// Mount what holds layers, where the kernel wants that; false if it is mounted already.
+    fn put_on_bench(&mut self) -> Done<bool> {
+        if self.on_bench > 0 || self.memory.is_empty() {
+            return Ok(false);
+        }
+        for index in 0..self.memory.len() {
+            let root = self.memory[index].root.try_clone();
+            self.attach_to_bench(&root.map_err(|error| Failure::because(Step::CloneTrees, error.to_string()))?)?;
+        }
+        Ok(true)
+    }
+
+    fn attach_to_bench(&mut self, tree: &OwnedFd) -> Done<()> {
         let failed = |error: sys::Error| Failure::of(Step::CloneTrees, &error).about(BENCH);
         let bench = fs::open_place(Path::new(BENCH)).map_err(failed)?;
         mount::attach(tree, &bench).map_err(failed)?;
@@ -163,7 +189,9 @@ impl<'a> Overlays<'a> {
         let limit = size.or(self.plan.overlay_size).map_or_else(|| "25%".to_owned(), |size| size.to_string());
         let root = mount::new_filesystem("tmpfs", &[("mode", "0700"), ("size", &limit)], NOSUID | NODEV);
         let root = root.map_err(failed)?;
-        self.put_on_bench(&root)?;
+        if self.on_bench > 0 {
+            self.attach_to_bench(&root)?;
+        }
         self.memory.push(Memory { what: String::new(), root });
         let index = self.memory.len() - 1;
         if size.is_none() {
@@ -180,7 +208,7 @@ impl<'a> Overlays<'a> {
         Ok((self.memory, self.refused))
     }
 
-    fn on_disk(&self, path: &Path) -> Done<(OwnedFd, &'a [std::path::PathBuf])> {
+    fn on_disk(&self, path: &Path) -> Done<(OwnedFd, &'a [PathBuf])> {
         let Some(layers) = self.layers.iter().find(|layers| layers.path == path) else {
             return Err(Failure::because(Step::CloneTrees, "no layer was made for it").about(path.display()));
         };
@@ -190,7 +218,7 @@ impl<'a> Overlays<'a> {
 }
 
 /// Put the layers together.
-fn combine(lower: &OwnedFd, base: &OwnedFd, between: &[std::path::PathBuf]) -> sys::Result<OwnedFd> {
+fn combine(lower: &OwnedFd, base: &OwnedFd, between: &[PathBuf]) -> sys::Result<OwnedFd> {
     let upper = prepare(base.as_fd(), "upper")?;
     let work = prepare(base.as_fd(), "work")?;
     resemble(lower, &upper)?;

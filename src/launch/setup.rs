@@ -158,6 +158,7 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
             keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
             keep.extend(built.mirrors.iter().flat_map(Mirror::fds));
             keep.extend(built.memory.iter().map(AsFd::as_fd));
+            keep.extend(built.mounts.as_ref().map(AsFd::as_fd));
             keep_only(&keep, &[])?;
             Ok((init, ended))
         }

@@ -183,7 +183,7 @@ impl Running {
         // Pid 1 has ended or ends now; its end is over only when no process of the namespace is left.
         let ended = process::wait(Some(self.child), process::until_end());
         self.hear_last();
-        self.take_terminal();
+        let _ = self.take_terminal();
         self.pumps.finish();
         if let Some(broker) = self.broker {
             // Nobody is left to be answered. What stopped it early was seen inside as calls that failed.
@@ -353,6 +353,9 @@ impl Running {
 
     /// The command stopped. Wanting the terminal it gets it, if it is ours to give; else we stop too, as the shell that
     /// started us expects of its job.
+    ///
+    /// Only where there is such a shell, or somebody asked: without one nobody would make us go on, all calls that wait for the broker would
+    /// wait for ever, and a command could stop whoever is in the group that its caller runs in.
     fn stopped(&mut self, signal: i32) -> Result<(), Failure> {
         if self.detached {
             return Ok(());
@@ -363,8 +366,10 @@ impl Running {
         if wants_terminal && !std::mem::take(&mut self.stop_asked) && self.give_terminal() {
             return self.signal(Signal::CONT.as_raw(), true);
         }
-        self.stop_asked = false;
-        self.take_terminal();
+        let asked = std::mem::take(&mut self.stop_asked);
+        if !(self.take_terminal() || self.is_job() || asked) {
+            return Ok(());
+        }
         let failed = |error| Failure::of(Step::Supervise, &error);
         process::kill_group(terminal::own_group(), Signal::TSTP).map_err(failed)?;
         process::kill(process::own_pid(), Signal::STOP).map_err(failed)
@@ -377,13 +382,21 @@ impl Running {
             && terminal::set_foreground(terminal, command).is_ok()
     }
 
-    /// Take the foreground back from the command.
-    fn take_terminal(&self) {
-        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return };
-        if terminal::foreground(terminal).is_ok_and(|group| group == command) {
+    /// Take the foreground back from the command. False: it did not have it.
+    fn take_terminal(&self) -> bool {
+        let (Some(terminal), Some(command)) = (&self.terminal, self.command) else { return false };
+        let is_theirs = terminal::foreground(terminal).is_ok_and(|group| group == command);
+        if is_theirs {
             // The terminal may have hung up meanwhile.
             let _ = terminal::set_foreground(terminal, terminal::own_group());
         }
+        is_theirs
+    }
+
+    /// Are we a job of a shell on our terminal? It puts each of its jobs into a process group of its own.
+    fn is_job(&self) -> bool {
+        let group = process::parent().and_then(terminal::group_of);
+        self.terminal.is_some() && group.is_some_and(|group| group != terminal::own_group())
     }
 }
 

@@ -5,6 +5,7 @@
 //! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use super::setup::Setup;
 use super::{Failure, STATUS_FAILED, Step};
 use crate::plan::Kind;
 use crate::sys::fs::{self, FileId, OFlags};
+use crate::sys::mountinfo;
 use crate::sys::process::{self, Pid, Signal};
 use crate::sys::watch::Watch;
 use crate::sys::{self, mount, socket};
@@ -33,6 +35,9 @@ pub(super) struct Free {
     pub(super) file: FileId,
     /// The root of the mount.
     pub(super) tree: OwnedFd,
+    /// Of a mount in an overlay, where its directory lies on the host's file system: the place where it is mounted is the
+    /// overlay's, and does not follow what the host moves.
+    pub(super) root: Option<PathBuf>,
 }
 
 /// Watch until pid 1 has ended; gives its exit status.
@@ -61,6 +66,7 @@ struct Watcher<'a> {
     masks: Option<OwnedFd>,
     free: Vec<Free>,
     mirrors: Vec<Mirror>,
+    mounts: Option<File>,
     /// `None`: look from time to time instead.
     watch: Option<Watch>,
     /// Still to be tried, at that time.
@@ -69,11 +75,11 @@ struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
-        let Built { masks, free, mirrors, .. } = built;
+        let Built { masks, free, mirrors, mounts, .. } = built;
         let hidden = setup.plan.hidden.as_slice();
         let strict = setup.plan.strict;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
-        Self { hidden, strict, masks, free, mirrors, watch: None, watch_from: Some(Instant::now() + settled) }
+        Self { hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from: Some(Instant::now() + settled) }
     }
 
     fn is_needed(&self) -> bool {
@@ -119,7 +125,9 @@ impl<'a> Watcher<'a> {
         for mirror in &self.mirrors {
             mirror.update().map_err(|error| failed(&error, mirror.path()))?;
         }
-        let (stays, moved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.free).into_iter().partition(Free::is_in_place);
+        let free = std::mem::take(&mut self.free);
+        let (stays, moved): (Vec<_>, Vec<_>) =
+            free.into_iter().partition(|free| free.is_in_place(self.mounts.as_ref()));
         self.free = stays;
         for free in moved {
             match mount::detach_at(&free.tree) {
@@ -159,9 +167,18 @@ impl<'a> Watcher<'a> {
 }
 
 impl Free {
-    fn is_in_place(&self) -> bool {
+    fn is_in_place(&self, mounts: Option<&File>) -> bool {
+        if let Some(root) = &self.root {
+            return mounts.is_some_and(|mounts| root_of(mounts, &self.path).as_ref() == Some(root));
+        }
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
     }
+}
+
+/// Which directory of its file system is mounted at a path: the kernel tells where that lies now.
+pub(super) fn root_of(mounts: &File, point: &Path) -> Option<PathBuf> {
+    let mounts = mountinfo::read_again(mounts).ok()?;
+    mounts.into_iter().rev().find(|mount| mount.point == point).map(|mount| mount.root)
 }
 
 /// Watch the names in a directory, or where it is missing those in the nearest one that exists.

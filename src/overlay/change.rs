@@ -240,6 +240,18 @@ impl Walk<'_> {
     }
 }
 
+/// The content of a regular file of at most `limit` bytes, if it is a text. No link is followed.
+#[must_use]
+pub fn text(path: &Path, limit: u64) -> Option<String> {
+    let there = look(path).ok()??;
+    if there.meta.file_type() != FileType::RegularFile || there.meta.size > limit {
+        return None;
+    }
+    let mut text = String::new();
+    crate::sys::layer::read(&there.fd).ok()?.take(limit).read_to_string(&mut text).ok()?;
+    (!text.contains('\0')).then_some(text)
+}
+
 /// Bits that a set-id program has are never taken over.
 pub(super) fn mode(meta: &Meta) -> u32 {
     meta.mode & if meta.is_dir() { 0o3777 } else { 0o1777 }

@@ -36,6 +36,24 @@ pub(super) fn names(dir: &Path) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// How many entries a tree has, up to about `limit`.
+pub(super) fn count(dir: &Path, limit: usize) -> Result<usize> {
+    let Some(there) = look(dir)?.filter(|there| there.meta.is_dir()) else { return Ok(0) };
+    let _unlocked = Unlocked::new(dir, &there.meta);
+    let mut found = 0;
+    for entry in fs::read_dir(dir).map_err(at("read", dir))? {
+        let entry = entry.map_err(at("read", dir))?;
+        found += 1;
+        if found < limit && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found += count(&entry.path(), limit - found)?;
+        }
+        if found >= limit {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 /// Does the directory hide what the layers below have in it?
 pub(super) fn is_opaque(dir: &There) -> bool {
     attribute(dir, OPAQUE).is_some_and(|value| value == b"y")

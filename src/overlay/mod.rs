@@ -17,7 +17,7 @@ mod tests;
 
 pub use crate::sys::layer::Meta;
 pub use apply::{Applied, apply};
-pub use change::{Change, Conflict, What};
+pub use change::{Change, Conflict, What, text};
 pub use error::Error;
 pub use kept::{Found, Kept};
 pub use stack::Stack;

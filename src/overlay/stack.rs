@@ -4,7 +4,8 @@
 //! <session>/overlay/<key>/lock                exclusive for who lists or changes the layers
 //!                        /<number>/lease      shared by every run that has the layer as a lower one
 //!                                 /tree/      the layer; the highest number is on top
-//!                        /.old-<random>       merged into another; deleted when no run uses it any more
+//!                                 /merged     it is part of a higher one: deleted when no run uses it any more
+//!                        /.new-<random>       half made
 //! ```
 //!
 //! Every run has an upper layer of its own, which becomes the top of the stack when the run has ended: concurrent runs
@@ -29,7 +30,8 @@ use crate::sys::{fs as sys_fs, host};
 const MERGE_AT: usize = 12;
 /// How long somebody may merge before we give up.
 const PATIENCE: Duration = Duration::from_secs(60);
-const OLD: &str = ".old-";
+const NEW: &str = ".new-";
+const MERGED: &str = "merged";
 
 /// The layers of a session over one directory.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Stack {
             // Only who deletes takes it exclusively, and that under the lock that we hold.
             lock::try_lock(&lease, Lock::Shared).map_err(at("lock", &dir))?;
             leases.push(lease);
-            lower.push(dir.join("tree"));
+            lower.push(self.tree(number));
         }
         Ok((lower, leases))
     }
@@ -78,42 +80,70 @@ impl Stack {
         }
         let numbers = self.numbers()?;
         if numbers.len() >= MERGE_AT {
-            self.merge(&numbers)?;
+            self.merge(self.to_merge(&numbers)?)?;
         }
         self.unused()
     }
 
+    /// All, or all but the lowest where that is much larger than the others together: what a session installed once is not
+    /// to be linked anew for every dozen of its runs.
+    fn to_merge<'a>(&self, numbers: &'a [u64]) -> Result<&'a [u64]> {
+        let Some((lowest, others)) = numbers.split_first() else { return Ok(numbers) };
+        let mut count = 0;
+        for &number in others {
+            count += layer::count(&self.tree(number), usize::MAX)?;
+        }
+        let is_large = layer::count(&self.tree(*lowest), count * 2)? >= count * 2;
+        Ok(if is_large { others } else { numbers })
+    }
+
+    fn tree(&self, number: u64) -> PathBuf {
+        self.dir.join(number_name(number)).join("tree")
+    }
+
     fn merge(&self, numbers: &[u64]) -> Result<()> {
-        let trees: Vec<PathBuf> =
-            numbers.iter().rev().map(|&number| self.dir.join(number_name(number)).join("tree")).collect();
+        let trees: Vec<PathBuf> = numbers.iter().rev().map(|&number| self.tree(number)).collect();
         // On top of what it was made of, so that nothing is missing whenever we are interrupted.
         self.add(|tree| merge(&trees, tree))?;
         for &number in numbers {
-            let (dir, old) = (self.dir.join(number_name(number)), self.dir.join(random(OLD, &self.dir)?));
-            fs::rename(&dir, &old).map_err(at("set aside", &dir))?;
+            // It stays where it is: a run may have its path and not have opened it yet.
+            let mark = self.dir.join(number_name(number)).join(MERGED);
+            fs::write(&mark, "").map_err(at("write", &mark))?;
         }
         Ok(())
     }
 
     /// A new top layer, whose tree `fill` makes.
     fn add(&self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let new = self.dir.join(random(OLD, &self.dir)?);
+        let new = self.dir.join(random(NEW, &self.dir)?);
         fs::create_dir(&new).map_err(at("make", &new))?;
         open_lease(&new, true)?;
         fill(&new.join("tree"))?;
-        let place = self.dir.join(number_name(self.numbers()?.last().map_or(1, |last| last + 1)));
+        let place = self.dir.join(number_name(self.all_numbers()?.last().map_or(1, |last| last + 1)));
         fs::rename(&new, &place).map_err(at("make", &place))
     }
 
-    /// What was merged, or left half made, and that no run uses.
+    /// What was merged, or left half made, and that no run uses. It gets a name that is no layer's while we have the lock.
     fn unused(&self) -> Result<Vec<(PathBuf, OwnedFd)>> {
         let mut unused = Vec::new();
-        for name in layer::names(&self.dir)?.into_iter().filter(|name| name.as_bytes().starts_with(OLD.as_bytes())) {
-            let dir = self.dir.join(name);
-            // One without a lock was never used.
-            let lease = open_lease(&dir, false).or_else(|_| open_lease(&dir, true))?;
-            if lock::try_lock(&lease, Lock::Exclusive).map_err(at("lock", &dir))? {
-                unused.push((dir, lease));
+        for name in layer::names(&self.dir)? {
+            let dir = self.dir.join(&name);
+            let is_half_made = name.as_bytes().starts_with(NEW.as_bytes());
+            if !is_half_made && !dir.join(MERGED).exists() {
+                continue;
+            }
+            // One without a lock was never used; one that is gone is being deleted by somebody else.
+            let Ok(lease) = open_lease(&dir, false).or_else(|_| open_lease(&dir, true)) else { continue };
+            if !lock::try_lock(&lease, Lock::Exclusive).map_err(at("lock", &dir))? {
+                continue;
+            }
+            let away = self.dir.join(random(NEW, &self.dir)?);
+            match fs::rename(&dir, &away) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                renamed => {
+                    renamed.map_err(at("set aside", &dir))?;
+                    unused.push((away, lease));
+                }
             }
         }
         Ok(unused)
@@ -121,6 +151,13 @@ impl Stack {
 
     /// The layers, the oldest first.
     fn numbers(&self) -> Result<Vec<u64>> {
+        let mut numbers = self.all_numbers()?;
+        numbers.retain(|&number| !self.dir.join(number_name(number)).join(MERGED).exists());
+        Ok(numbers)
+    }
+
+    /// Those that are part of higher ones too.
+    fn all_numbers(&self) -> Result<Vec<u64>> {
         let names = layer::names(&self.dir)?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
         numbers.sort_unstable();

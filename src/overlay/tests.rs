@@ -88,6 +88,26 @@ fn layers_in_use_are_not_given_for_deletion() {
 }
 
 #[test]
+fn a_large_layer_at_the_bottom_stays_as_it_is() {
+    let base = tempfile::tempdir_in("/var/tmp").unwrap();
+    let stack = Stack::open(base.path(), Path::new("/x")).unwrap();
+    for number in 0..40 {
+        let upper = base.path().join(format!("upper{number}"));
+        for file in 0..if number == 0 { 500 } else { 1 } {
+            write(&upper, &format!("d/f{number}-{file}"), "x");
+        }
+        for (dir, _) in stack.push(&upper).unwrap() {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+    let (lower, _) = stack.lower().unwrap();
+    assert!(lower.len() <= 12, "{lower:?}");
+    assert!(lower.last().unwrap().ends_with("00000001/tree"));
+    let names: usize = lower.iter().map(|tree| super::layer::names(&tree.join("d")).unwrap().len()).sum();
+    assert_eq!(names, 539);
+}
+
+#[test]
 fn an_empty_layer_adds_nothing() {
     let base = tempfile::tempdir_in("/var/tmp").unwrap();
     let stack = Stack::open(base.path(), Path::new(&"/long".repeat(100))).unwrap();

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
-use crate::policy::{Access, Policy, Rules, Target};
+use crate::policy::{Access, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
 
@@ -94,11 +94,26 @@ fn places(policy: &Policy, names: &mut Rules) -> Vec<Option<Place>> {
             places.push(None);
             continue;
         };
-        let found = finder.place(path);
+        let mut found = finder.place(path);
+        if rule.access == Access::Write && rule.origin == Origin::BuiltIn && could_be_planted(policy, &found) {
+            found = unfollowed(path);
+        }
         add_names(names, index, rule.access, &found);
         places.push(Some(found));
     }
     places
+}
+
+/// Could an earlier run have made one of the links on the way? The rules are asked as they were written: a `write` rule
+/// also makes its own last name writable.
+fn could_be_planted(policy: &Policy, place: &Place) -> bool {
+    place.links.iter().any(|link| policy.rules.judge(&link.at).access == Access::Write)
+}
+
+/// A built-in rule is not worth refusing every later run for (one command could do that to all others): it holds for its
+/// name alone, whatever link lies there.
+fn unfollowed(path: &Path) -> Place {
+    direct(path, fs::lstat(path).map_or_else(|error| missing(error.errno()), |stat| present(&stat)))
 }
 
 /// Let a rule hold where its path leads. `read` and `hide` hold for each name on the way too, so that no link of the way

@@ -136,6 +136,12 @@ impl Lease {
         RunRecord::create(self.dir(), &self.path(), command, self.store.here()?)
     }
 
+    /// Are there records of more runs than one?
+    pub(super) fn has_other_runs(&self) -> bool {
+        let runs = fs::open_beneath(self.dir(), Path::new("runs"), OFlags::RDONLY | OFlags::DIRECTORY);
+        runs.and_then(fs::entries).is_ok_and(|entries| entries.len() > 1)
+    }
+
     /// Remove what runs of this session that died have left in it.
     ///
     /// # Errors

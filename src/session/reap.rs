@@ -1,12 +1,13 @@
 //! Remove what nobody owns or uses any more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::lease::{Held, LEASE};
+use super::lease::{Held, LEASE, Lease};
 use super::record::{Here, Presence, RecordState};
 use super::store::{Attempt, NEW, Store, place};
 use super::tree::{Cause, Left};
@@ -109,6 +110,23 @@ impl Store {
             Err(error) if error.is(Errno::NOENT) => fs::create_at(&self.machine, stamp, 0o600).is_ok(),
             Err(_) => false,
         }
+    }
+
+    /// How much there is to look at now, beside the session that `lease` holds; `None` for most runs. Reads names only.
+    ///
+    /// # Errors
+    /// When the directories cannot be read.
+    pub fn needs_reaping(&self, lease: &Lease) -> Result<Option<Scope>> {
+        if self.reap_due() {
+            return Ok(Some(Scope::All));
+        }
+        let own = lease.id().as_str();
+        let is_leftover = |name: &OsString| {
+            let text = name.to_string_lossy();
+            text.starts_with(NEW) || text != own && text.parse::<Id>().is_ok_and(|id| id.looks_anonymous())
+        };
+        let leftovers = self.names("sessions")?.iter().any(is_leftover) || !self.names("trash")?.is_empty();
+        Ok((leftovers || lease.has_other_runs()).then_some(Scope::Leftovers))
     }
 
     /// Remove sessions without a lease whose run is over, whose owner is gone, that are of an earlier boot or idle; what

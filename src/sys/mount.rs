@@ -107,7 +107,7 @@ pub fn detach(path: &Path) -> Result<()> {
         .map_err(|errno| Error::new("umount2", format_args!("{path:?}, DETACH|NOFOLLOW"), errno))
 }
 
-/// `umount2(2)` of the mount whose root is open here.
+/// `umount2(2)` of the mount whose root is open here; `EINVAL` if it is mounted nowhere any more.
 pub fn detach_at(root: impl AsFd) -> Result<()> {
     let dir = root.as_fd();
     rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;

@@ -1,6 +1,8 @@
 //! `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`).
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
@@ -22,7 +24,25 @@ pub struct Entry {
 /// # Errors
 /// If `/proc` is not there.
 pub fn read() -> std::io::Result<Vec<Entry>> {
-    let text = std::fs::read("/proc/self/mountinfo")?;
+    read_again(&open()?)
+}
+
+/// The file itself, which can be read again and again, also when `/proc` is another one.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn open() -> std::io::Result<File> {
+    File::open("/proc/self/mountinfo")
+}
+
+/// The mounts as they are now.
+///
+/// # Errors
+/// What the kernel says.
+pub fn read_again(mut file: &File) -> std::io::Result<Vec<Entry>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(entry).collect())
 }
 

@@ -15,7 +15,7 @@ use super::process::Pid;
 use super::{Errno, Error, Fd, Result, last_errno};
 
 /// The longest message that is received: longer ones are not sent, they would be cut.
-pub const MAX_MESSAGE: usize = 16_384;
+pub const MAX_MESSAGE: usize = 8192;
 
 /// A pair of connected sockets that keep messages apart (`SOCK_SEQPACKET`).
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {

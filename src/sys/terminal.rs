@@ -45,3 +45,9 @@ pub fn set_foreground(terminal: impl AsFd, group: Pid) -> Result<()> {
 pub fn own_group() -> Pid {
     rustix::process::getpgrp()
 }
+
+/// A process's group; `None` when it is gone.
+#[must_use]
+pub fn group_of(pid: Pid) -> Option<Pid> {
+    rustix::process::getpgid(Some(pid)).ok()
+}

@@ -10,6 +10,8 @@ mod doctor;
 mod environment;
 mod explain;
 mod git;
+mod guard_host;
+mod guard_many;
 mod job_dir;
 mod jobs;
 mod kill_random;

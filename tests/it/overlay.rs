@@ -321,3 +321,21 @@ fn caches_are_filled_and_never_change() {
     sandbox.run().option("--caches").sh(script).ok().prints("wheelnew");
     assert_eq!(fs::read_dir(sandbox.home.join(".cache/pip")).unwrap().count(), 1);
 }
+
+#[test]
+fn a_writable_directory_below_an_overlay_that_the_host_moves_is_no_longer_reached() {
+    let sandbox = Sandbox::below(real_home());
+    let lower = sandbox.file_beside("lower/cache/f", "f").parent().unwrap().parent().unwrap().to_owned();
+    let script =
+        format!("touch started; while test ! -e go; do sleep 0.05; done; echo x > {}/cache/late", lower.display());
+    let run = overlay(sandbox.run(), &lower).write(lower.join("cache"));
+    let mut run = run.spawn(["sh", "-c", &script]);
+    eventually("it runs", || sandbox.project.join("started").exists().then_some(()));
+    // A run that lasts is watched, a short one is not.
+    thread::sleep(Duration::from_millis(600));
+    fs::rename(lower.join("cache"), lower.join("moved")).unwrap();
+    thread::sleep(Duration::from_millis(600));
+    sandbox.file("go", "");
+    let _ = run.wait();
+    assert!(!lower.join("moved/late").exists() && !lower.join("cache").exists());
+}

@@ -29,7 +29,8 @@ impl Shared {
         let path = PathBuf::from(self.sandbox.stockade(&["session", "path", session]).plain().ok().out.trim());
         let stacks = fs::read_dir(path.join("overlay")).unwrap().map(|entry| entry.unwrap().path());
         let numbers = stacks.flat_map(|stack| fs::read_dir(stack).unwrap());
-        numbers.filter(|entry| entry.as_ref().unwrap().path().join("tree").exists()).count()
+        let is_layer = |path: PathBuf| path.join("tree").exists() && !path.join("merged").exists();
+        numbers.filter(|entry| is_layer(entry.as_ref().unwrap().path())).count()
     }
 }
 

@@ -99,10 +99,10 @@ fn the_users_own_configuration_counts_unless_told_otherwise() {
 }
 
 #[test]
-fn what_cannot_be_enforced_yet_is_refused() {
+fn what_cannot_be_enforced_is_refused() {
     let sandbox = Sandbox::new();
-    let run = sandbox.run().options(["--overlay", "/usr/share"]);
-    refused(&sandbox, run.sh("touch ran")).says("overlay");
+    let run = sandbox.run().options(["--overlay", "/etc/passwd"]);
+    refused(&sandbox, run.sh("touch ran")).says("overlay").says("/etc/passwd");
 }
 
 #[test]
