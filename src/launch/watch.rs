@@ -43,14 +43,12 @@ pub(super) struct Free {
 /// Watch until pid 1 has ended; gives its exit status.
 pub(super) fn until_end(setup: &Setup<'_>, init: Pid, ended: &OwnedFd, built: Built) -> i32 {
     let mut watcher = Watcher::new(setup, built);
-    loop {
+    // What was attached a moment ago need not be looked at, unless every change is to be told from the beginning.
+    while watcher.is_settled() || !watcher.wait(ended) {
         if let Err(failure) = watcher.look() {
             // A supervisor that is gone takes us with it.
             let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
             let _ = process::kill(init, Signal::KILL);
-            break;
-        }
-        if watcher.wait(ended) {
             break;
         }
     }
@@ -87,6 +85,11 @@ impl<'a> Watcher<'a> {
         !self.hidden.is_empty() || !self.free.is_empty() || !self.mirrors.is_empty()
     }
 
+    /// Is it time to watch, and is nothing watched yet?
+    fn is_settled(&self) -> bool {
+        self.is_needed() && self.watch_from.is_some_and(|from| from <= Instant::now())
+    }
+
     /// Watch what there is to watch now; what cannot be watched makes us look from time to time.
     fn renew(&mut self) {
         let Some(watch) = &self.watch else { return };
@@ -112,7 +115,7 @@ impl<'a> Watcher<'a> {
 
     /// Put everything right that the host may have changed. First it is made sure that later changes are told.
     fn look(&mut self) -> Result<(), Failure> {
-        if self.watch_from.is_some_and(|from| self.is_needed() && from <= Instant::now()) {
+        if self.is_settled() {
             self.watch_from = None;
             self.watch = Watch::new().ok();
         }

@@ -1,14 +1,16 @@
 //! What is there: turns the rules' paths into places on this host. Reads only.
 #![forbid(unsafe_code)]
 
+mod finder;
 mod overlay;
 mod second_ways;
 mod worktree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+
+use finder::Finder;
 
 use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Origin, Policy, Rules, Target};
@@ -136,34 +138,6 @@ fn add_names(names: &mut Rules, index: usize, access: Access, place: &Place) {
 #[must_use]
 pub fn place(path: &Path) -> Place {
     Finder::default().place(path)
-}
-
-/// Looks paths up; neighbours cost one call each.
-#[derive(Default)]
-struct Finder {
-    /// The directory of the last look-up, free of links; `None` if it has to be looked at in full.
-    parent: PathBuf,
-    open: Option<OwnedFd>,
-}
-
-impl Finder {
-    fn place(&mut self, path: &Path) -> Place {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return walk(path) };
-        if self.parent != parent || self.open.is_none() {
-            parent.clone_into(&mut self.parent);
-            self.open = match fs::find_place(parent) {
-                Ok(dir) => Some(dir),
-                Err(Errno::LOOP) => None,
-                Err(errno) => return direct(path, missing(errno)),
-            };
-        }
-        let Some(dir) = &self.open else { return walk(path) };
-        match fs::find_at(dir, Path::new(name)) {
-            Ok(stat) if stat.is_link() => walk(path),
-            Ok(stat) => direct(path, present(&stat)),
-            Err(errno) => direct(path, missing(errno)),
-        }
-    }
 }
 
 /// Where the ways to private directories end.
