@@ -143,19 +143,19 @@ impl<'a> Watcher<'a> {
             return Ok(Some(free));
         }
         let place = if free.root.is_none() { mount::place_of(&free.tree).ok() } else { None };
-        if let Some(path) = place.filter(|place| self.names.is_free(place)) {
+        let allowed = place.filter(|place| self.names.is_free(place));
+        match allowed {
             // Whoever works in it stays where it is: a mount that is taken away has nothing above it.
-            return Ok(Some(Free { path, ..free }));
+            Some(path) if is_served(&path) => return Ok(Some(Free { path, ..free })),
+            // Inside another one it is needless, and could not be removed.
+            Some(_) => drop(detach(&free)?),
+            None => {
+                close(&free);
+                if detach(&free)? {
+                    self.end_if_strict(&free.path, "was moved on the host")?;
+                }
+            }
         }
-        // Who works in it keeps what is taken away. `EBUSY`: a file in it is open for writing.
-        let closed = Attributes { set: mount::RDONLY, ..Attributes::default() };
-        let _ = mount::set_attributes(&free.tree, Path::new(""), false, closed);
-        match mount::detach_at(&free.tree) {
-            // Removed together with its directory.
-            Err(error) if error.is(sys::Errno::INVAL) => return Ok(None),
-            detached => detached.map_err(|error| failed(&error, &free.path))?,
-        }
-        self.end_if_strict(&free.path, "was moved on the host")?;
         Ok(None)
     }
 
@@ -191,6 +191,27 @@ impl Free {
             return mounts.is_some_and(|mounts| root_of(mounts, &self.path).as_ref() == Some(root));
         }
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
+    }
+}
+
+/// Does the broker serve the directory above?
+fn is_served(path: &Path) -> bool {
+    let above = path.parent().and_then(|above| fs::open_place(above).ok());
+    above.is_some_and(|above| sys::act::is_read_only(above.as_fd()))
+}
+
+/// Who works in a mount keeps it after it was taken away, but cannot write there any more.
+fn close(free: &Free) {
+    let closed = Attributes { set: mount::RDONLY, ..Attributes::default() };
+    // `EBUSY`: a file in it is open for writing. That file could be written to anyway.
+    let _ = mount::set_attributes(&free.tree, Path::new(""), false, closed);
+}
+
+/// Take a mount away; false if it was removed together with its directory.
+fn detach(free: &Free) -> Result<bool, Failure> {
+    match mount::detach_at(&free.tree) {
+        Err(error) if error.is(sys::Errno::INVAL) => Ok(false),
+        detached => detached.map(|()| true).map_err(|error| failed(&error, &free.path)),
     }
 }
 
