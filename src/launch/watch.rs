@@ -1,8 +1,9 @@
 //! What the setup process does while the command runs: it alone keeps the capabilities over the sandbox's mounts.
 //!
 //! The host may replace or create a name that is hidden, or move a directory that is mounted writable (the mount goes where
-//! its directory goes). Nothing inside can cause either; when the host does, the name is masked again, and the mount taken
-//! away, after which the broker serves the place. In between lies a moment; `strict` ends the run instead.
+//! its directory goes). When it does, the name is masked again, and the mount taken away, after which the broker serves
+//! the place; one that was moved to where all may be written too (the command itself can do that, by the broker) stays. In
+//! between lies a moment; `strict` ends the run instead.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,11 +17,13 @@ use super::mounts::{Built, mask};
 use super::setup::Setup;
 use super::{Failure, STATUS_FAILED, Step};
 use crate::plan::Kind;
+use crate::policy::Rules;
 use crate::sys::fs::{self, FileId, OFlags};
+use crate::sys::mount::{self, Attributes};
 use crate::sys::mountinfo;
 use crate::sys::process::{self, Pid, Signal};
 use crate::sys::watch::Watch;
-use crate::sys::{self, mount, socket};
+use crate::sys::{self, socket};
 
 /// How often to look without inotify: at the beginning, because to give an instance back takes the kernel 6 to 15 ms
 /// (`fsnotify` waits for a grace period), which most commands do not last; and where the user's instances or watches are
@@ -59,6 +62,7 @@ pub(super) fn until_end(setup: &Setup<'_>, init: Pid, ended: &OwnedFd, built: Bu
 }
 
 struct Watcher<'a> {
+    names: &'a Rules,
     hidden: &'a [PathBuf],
     strict: bool,
     masks: Option<OwnedFd>,
@@ -74,11 +78,11 @@ struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     fn new(setup: &'a Setup<'_>, built: Built) -> Self {
         let Built { masks, free, mirrors, mounts, .. } = built;
-        let hidden = setup.plan.hidden.as_slice();
+        let (names, hidden) = (setup.plan.names.as_ref(), setup.plan.hidden.as_slice());
         let strict = setup.plan.strict;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
         let watch_from = Some(Instant::now() + settled);
-        Self { hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from }
+        Self { names, hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from }
     }
 
     fn is_needed(&self) -> bool {
@@ -129,19 +133,33 @@ impl<'a> Watcher<'a> {
         for mirror in &self.mirrors {
             mirror.update().map_err(|error| failed(&error, mirror.path()))?;
         }
-        let free = std::mem::take(&mut self.free);
-        let (stays, moved): (Vec<_>, Vec<_>) =
-            free.into_iter().partition(|free| free.is_in_place(self.mounts.as_ref()));
-        self.free = stays;
-        for free in moved {
-            match mount::detach_at(&free.tree) {
-                // Removed together with its directory, which the command itself may have done.
-                Err(error) if error.is(sys::Errno::INVAL) => continue,
-                detached => detached.map_err(|error| failed(&error, &free.path))?,
-            }
-            self.end_if_strict(&free.path, "was moved on the host")?;
-        }
+        self.free = std::mem::take(&mut self.free)
+            .into_iter()
+            .filter_map(|free| self.keep(free).transpose())
+            .collect::<Result<_, _>>()?;
         Ok(())
+    }
+
+    /// A mount that is where it belongs, else take it away. The command itself may have moved or removed it, by the broker.
+    fn keep(&self, free: Free) -> Result<Option<Free>, Failure> {
+        if free.is_in_place(self.mounts.as_ref()) {
+            return Ok(Some(free));
+        }
+        let place = if free.root.is_none() { mount::place_of(&free.tree).ok() } else { None };
+        let allowed = place.filter(|place| self.names.is_free(place));
+        match allowed {
+            // Whoever works in it stays where it is: a mount that is taken away has nothing above it.
+            Some(path) if is_served(&path) => return Ok(Some(Free { path, ..free })),
+            // Inside another one it is needless, and could not be removed.
+            Some(_) => drop(detach(&free)?),
+            None => {
+                close(&free);
+                if detach(&free)? {
+                    self.end_if_strict(&free.path, "was moved on the host")?;
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn hide(&self, path: &Path) -> Result<(), Failure> {
@@ -176,6 +194,27 @@ impl Free {
             return mounts.is_some_and(|mounts| root_of(mounts, &self.path).as_ref() == Some(root));
         }
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
+    }
+}
+
+/// Does the broker serve the directory above?
+fn is_served(path: &Path) -> bool {
+    let above = path.parent().and_then(|above| fs::open_place(above).ok());
+    above.is_some_and(|above| sys::act::is_read_only(above.as_fd()))
+}
+
+/// Who works in a mount keeps it after it was taken away, but cannot write there any more.
+fn close(free: &Free) {
+    let closed = Attributes { set: mount::RDONLY, ..Attributes::default() };
+    // `EBUSY`: a file in it is open for writing. That file could be written to anyway.
+    let _ = mount::set_attributes(&free.tree, Path::new(""), false, closed);
+}
+
+/// Take a mount away; false if it was removed together with its directory.
+fn detach(free: &Free) -> Result<bool, Failure> {
+    match mount::detach_at(&free.tree) {
+        Err(error) if error.is(sys::Errno::INVAL) => Ok(false),
+        detached => detached.map(|()| true).map_err(|error| failed(&error, &free.path)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The mount interface of Linux 5.2 and later: mounts are descriptors until they are attached.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
@@ -114,6 +116,20 @@ pub fn detach_at(root: impl AsFd) -> Result<()> {
     let detached = detach(Path::new("."));
     rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))?;
     detached
+}
+
+/// Where the directory that is open here lies, seen from the root (`getcwd(2)`); `ENOENT` if it was removed or is mounted
+/// nowhere any more.
+pub fn place_of(dir: impl AsFd) -> Result<PathBuf> {
+    let dir = dir.as_fd();
+    rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;
+    let place = rustix::process::getcwd(Vec::new());
+    rustix::process::chdir("/").map_err(|errno| Error::new("chdir", format_args!("\"/\""), errno))?;
+    // The kernel puts `(unreachable)` before what does not lie below the root.
+    place
+        .map(|place| PathBuf::from(OsString::from_vec(place.into_bytes())))
+        .and_then(|place| if place.is_absolute() { Ok(place) } else { Err(Errno::NOENT) })
+        .map_err(|errno| Error::new("getcwd", format_args!(""), errno))
 }
 
 /// Make the mount at `new_root` the root and drop the old one: `pivot_root(".", ".")` and a lazy unmount (`pivot_root(2)`).

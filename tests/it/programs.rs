@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Outcome, PYTHON, Sandbox, is_root, need, python, real_home, size};
+use crate::support::{Outcome, PYTHON, Sandbox, eventually, is_root, need, python, real_home, size};
 
 const TREE: &str = include_str!("../support/tree.py");
 
@@ -228,6 +228,29 @@ fn free_directories_are_moved_and_removed() {
             rm -r k; sleep .1; mv l m; sleep .1; echo m > m/m; ls -R"
         ),
     );
+}
+
+/// Who works in a directory that the command itself moves stays in it, with all that is above it.
+#[test]
+fn free_directories_are_moved_around_who_works_in_them() {
+    let script = "cd a/d; mv ../../a ../../b; sleep .2; pwd -P | sed 's:.*/p/:p/:'; /bin/pwd >/dev/null; echo x > x; ls ../..
+        sleep .3; mv ../../b ../../c; sleep .1; echo y > y; ls ../..; mkdir ../../e; mv ../../c ../../e/f; sleep .1; /bin/pwd >/dev/null; ls ../../..; echo z > z";
+    same("mkdir -p a/d", script);
+    let sandbox = Sandbox::below(real_home());
+    sandbox.script("mkdir -p a/d; mkdir -m 700 $STOCKADE_STATE").ok();
+    sandbox.run().option("--strict").sh(script).ok();
+}
+
+/// Where not all may be written, such a directory loses its mount, whoever moved it there.
+#[test]
+fn free_directories_that_the_host_moves_to_a_protected_place_lose_their_mount() {
+    let sandbox = Sandbox::below(real_home());
+    sandbox.script("mkdir -p a .claude").ok();
+    let mut run = sandbox.run().spawn(["sh", "-c", "p=$PWD; cd a; echo x > x; until [ -e $p/go ]; do sleep .02; done; sleep .3; echo y > y; echo z > $p/.claude/hooks/z; mkdir $p/fine"]);
+    eventually("the command works there", || sandbox.project.join("a/x").exists().then_some(()));
+    sandbox.script("mv a .claude/hooks; touch go").ok();
+    let _ = run.wait();
+    sandbox.script("ls .claude/hooks; [ -d fine ]").ok().prints("x");
 }
 
 #[test]

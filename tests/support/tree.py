@@ -7,8 +7,8 @@ import stat
 import sys
 
 ROOT = os.fsencode(sys.argv[1])
-# What holds times, inode numbers, or pages in the order in which processes came by.
-NO_CONTENT = (b".pyc", b".git/index", b".swp")
+# What holds times, inode numbers, or hashes of files that name the directory above.
+NO_CONTENT = (b".pyc", b".git/index", b".dist-info/RECORD")
 names = {}
 
 
