@@ -47,9 +47,9 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
     let session = session.map_or_else(|| own_session(&id), Ok)?;
     request.session = Some(session.as_str().to_owned());
     // A job has no terminal.
+    let store = Store::open(&policy.context.state)?;
     let facts = plan::Facts { terminal: None, ..probe::facts(&policy)? };
     let plan = plan::build(&policy, facts, request)?;
-    let store = Store::open(&policy.context.state)?;
     let lease = store.session(&session, &want)?;
     let job = lease.new_job(&id, args.name.as_deref())?;
     match launch::detach(plan.request.preserve_fds)? {

@@ -35,9 +35,10 @@ pub(super) fn run(args: Args) -> Done {
         return detach::run(asked, report, &args.job);
     }
     let Asked { policy, request, session, want, trying } = asked;
+    // Before the host is looked at: what does not exist yet would not be hidden from the first run.
+    let store = Store::open(&policy.context.state)?;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, request)?;
-    let store = Store::open(&policy.context.state)?;
     let lease = match &session {
         Some(id) => store.session(id, &want)?,
         None => store.anonymous(want.parent.as_ref())?,

@@ -267,7 +267,9 @@ fn components(path: &Path) -> Vec<std::ffi::OsString> {
 fn guarded_children(names: &Rules, places: &[Option<Place>]) -> BTreeMap<PathBuf, Vec<Child>> {
     let mut children = BTreeMap::new();
     for (rule, place) in names.all().iter().zip(places) {
-        if let (Access::Write, Some(place)) = (rule.access, place) {
+        if let (Access::Write, Some(place)) = (rule.access, place)
+            && matches!(place.state, State::Present { kind: Kind::Directory, .. })
+        {
             list_guarded(names, &place.real, &mut children);
         }
     }
