@@ -134,6 +134,9 @@ pub(super) fn open_existing(spot: &HostSpot) -> Step<(OwnedFd, Stat)> {
 
 /// The limit on a file's size is a process's own, so the kernel would apply the supervisor's.
 fn truncate(file: BorrowedFd<'_>, stat: &Stat, len: i64, caller: Caller) -> Step<()> {
+    if !stat.is_file() && !stat.is_dir() {
+        return Err(Reply::Errno(Errno::INVAL));
+    }
     let grows = stat.is_file() && u64::try_from(len).is_ok_and(|len| len > stat.size);
     if grows && caller.size_limit().or_continue()?.is_some_and(|limit| len.cast_unsigned() > limit) {
         caller.signal_size_limit();
@@ -152,7 +155,7 @@ pub(super) fn open(spot: &HostSpot, opening: &Opening, prepare: impl Fn() -> Ste
             Ok(_) if opening.is_exclusive() => return Err(Reply::Errno(Errno::EXIST)),
             Ok((file, stat)) if stat.is_file() => {
                 let flags = opening.flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW);
-                return Ok(act::reopen(file.as_fd(), flags | OFlags::NOCTTY)?);
+                return Ok(act::reopen_at_once(file.as_fd(), flags | OFlags::NOCTTY)?);
             }
             Ok(_) => return Err(Reply::Continue),
             Err(Reply::Errno(Errno::NOENT)) if opening.creates() && spot.file.is_none() => prepare()?,

@@ -60,6 +60,16 @@ pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
     }
 }
 
+/// Like [`reopen`], of a regular file, but `EAGAIN` where another process holds a lease on it (`fcntl(2)`, `F_SETLEASE`):
+/// waiting for that process to give it up could take 45 seconds. The kernel tells it to.
+pub fn reopen_at_once(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
+    let file = reopen(fd, flags | OFlags::NONBLOCK)?;
+    if !flags.contains(OFlags::NONBLOCK) {
+        rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    }
+    Ok(file)
+}
+
 /// Was the descriptor opened with `O_PATH`?
 pub fn is_path_only(fd: BorrowedFd<'_>) -> Result<bool> {
     rustix::fs::fcntl_getfl(fd).map(|flags| flags.contains(OFlags::PATH))
@@ -160,11 +170,11 @@ pub fn unlink(dir: BorrowedFd<'_>, name: &[u8], directory: bool) -> Result<()> {
     rustix::fs::unlinkat(dir, name, if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() })
 }
 
-/// `truncate(2)` of what `fd` refers to.
+/// `truncate(2)` of what `fd` refers to, without waiting for a lease (see [`reopen_at_once`]).
 pub fn truncate(fd: BorrowedFd<'_>, len: i64) -> Result<()> {
-    let path = c_string(magic(fd).as_bytes())?;
-    // SAFETY: the path is NUL-terminated.
-    done(unsafe { libc::truncate64(path.as_ptr(), len) }.into())
+    let len = u64::try_from(len).map_err(|_| Errno::INVAL)?;
+    let file = reopen_at_once(fd, OFlags::WRONLY | OFlags::NOCTTY)?;
+    rustix::fs::ftruncate(&file, len)
 }
 
 /// `chmod(2)` of what `fd` refers to.

@@ -155,3 +155,25 @@ fn free_directories_come_and_go_inside() {
         for n in 0 1 2 3 4 5 6 7 8 9; do echo y > moved$n/y; rm -rf moved$n d$n; done; sleep 0.4; echo end";
     sandbox.sh(script).ok().prints("end");
 }
+
+/// Opening a leased file waits for its holder, up to 45 s; the broker must not, others wait for it.
+#[test]
+fn a_lease_held_outside_keeps_nobody_waiting() {
+    if !need("python3") {
+        return;
+    }
+    let sandbox = Sandbox::below(real_home());
+    sandbox.file("leased", "");
+    // The command runs while the lease is held, in one process tree outside.
+    let program = "import errno, fcntl, os, signal, subprocess, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+held = os.open('leased', os.O_RDWR)
+fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+inside = '''import os
+for attempt in (lambda: os.close(os.open('leased', os.O_WRONLY)), lambda: os.truncate('leased', 3)):
+    try: attempt(); print('waited')
+    except BlockingIOError: print('refused')
+open('other', 'w').close()'''
+sys.exit(subprocess.run([os.environ['SK'], 'run', '--no-config', '--', sys.executable, '-c', inside]).returncode)";
+    sandbox.outside(&python(program)).ok().prints("refused\nrefused");
+}
