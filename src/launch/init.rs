@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::message::{self, Order, Received, Report};
 use super::setup::{Setup, keep_only};
 use super::stdio::{self, Source};
-use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, limits, mounts};
+use super::{Failure, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, Status, Step, limits, proc};
 use crate::plan::{Plan, ProcView};
 use crate::sys::process::{self, Forked, Pid, Signal, WaitStatus};
 use crate::sys::{self, Errno, fs, signal, socket, terminal};
@@ -57,10 +57,10 @@ fn show_proc(setup: &Setup<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     setup.trace(Step::MountProc);
-    let masks = mounts::show_proc()?;
+    let masks = proc::show()?;
     setup.trace(Step::LimitNamespaces);
     limit_namespaces(setup.plan)?;
-    masks.as_ref().map_or(Ok(()), mounts::restrict_proc)
+    masks.as_ref().map_or(Ok(()), proc::restrict)
 }
 
 /// The limit counts in our own user namespace, so the number 0 forbids every further one (`namespaces(7)`).

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::mirror::Mirror;
 use super::overlay::{Memory, Overlays, Tree};
+use super::stubs::{link, relative, stub, target};
 use super::watch::{Free, root_of};
 use super::{Failure, Step};
 use crate::overlay::Layers;
@@ -17,7 +18,7 @@ use crate::sys::mount::{self, Attributes, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::sys::mountinfo;
 use crate::sys::{self, Errno};
 
-type Done<T> = Result<T, Failure>;
+pub(super) type Done<T> = Result<T, Failure>;
 
 /// The devices of the minimal `/dev`.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -107,7 +108,7 @@ struct Builder<'a> {
     outer_proc: Option<OwnedFd>,
 }
 
-fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
+pub(super) fn attaching(path: &Path) -> impl Fn(sys::Error) -> Failure + '_ {
     move |error| Failure::of(Step::Attach, &error).about(path.display())
 }
 
@@ -423,7 +424,7 @@ fn attach_in(dir: &OwnedFd, name: &str, tree: &OwnedFd) -> Done<()> {
 
 /// A tmpfs with an empty directory and an empty file that nobody may open. It is attached at a place that something else
 /// is about to cover, where nothing can reach it, because only what is attached can be cloned (before Linux 6.15).
-fn masks(place: &OwnedFd) -> Done<OwnedFd> {
+pub(super) fn masks(place: &OwnedFd) -> Done<OwnedFd> {
     let failed = |error| Failure::of(Step::Attach, &error).about("what hidden places show");
     let masks = tmpfs("0700", "64k")?;
     fs::mkdir_at(&masks, Path::new("directory"), 0).map_err(failed)?;
@@ -442,121 +443,4 @@ pub(super) fn mask(masks: &OwnedFd, kind: Kind) -> sys::Result<OwnedFd> {
     let set = RDONLY | NOSUID | NODEV | NOEXEC;
     mount::set_attributes(&tree, Path::new(""), false, Attributes { set, ..Attributes::default() })?;
     Ok(tree)
-}
-
-/// A path as seen from the root's descriptor.
-fn relative(path: &Path) -> &Path {
-    match path.strip_prefix("/") {
-        Ok(rest) if rest != Path::new("") => rest,
-        _ => Path::new("."),
-    }
-}
-
-/// The existing place that something is attached to.
-fn target(root: &OwnedFd, path: &Path) -> Done<OwnedFd> {
-    fs::open_beneath(root, relative(path), OFlags::PATH).map_err(attaching(path))
-}
-
-/// A mount point below a file system of ours, with the directories above it. What is there already must be of its kind.
-fn stub(root: &OwnedFd, path: &Path, kind: Kind) -> Done<()> {
-    let (dir, name) = parent(root, path)?;
-    let made = match kind {
-        Kind::Directory => fs::mkdir_at(&dir, name, 0o700),
-        Kind::File => fs::create_at(&dir, name, 0o600).map(drop),
-    };
-    match made {
-        Err(error) if error.is(Errno::EXIST) => check_kind(&dir, path, name, kind),
-        made => made.map_err(attaching(path)),
-    }
-}
-
-fn check_kind(dir: &OwnedFd, path: &Path, name: &Path, kind: Kind) -> Done<()> {
-    let stat = fs::lstat_at(dir, name).map_err(attaching(path))?;
-    let fits = match kind {
-        Kind::Directory => stat.is_dir(),
-        Kind::File => !stat.is_dir() && !stat.is_link(),
-    };
-    if fits { Ok(()) } else { Err(taken(path)) }
-}
-
-fn taken(path: &Path) -> Failure {
-    Failure::because(Step::Attach, "the session's private directory holds something else at this name")
-        .about(path.display())
-        .hinting("remove it in the session, or end the session")
-}
-
-/// The (made) parent directory of a path and its last component.
-fn parent<'a>(root: &OwnedFd, path: &'a Path) -> Done<(OwnedFd, &'a Path)> {
-    let relative = relative(path);
-    let name = relative.file_name().map_or(relative, Path::new);
-    let mut dir = fs::open_beneath(root, Path::new("."), OFlags::PATH).map_err(attaching(path))?;
-    for part in relative.parent().into_iter().flat_map(Path::components) {
-        let part: &Path = part.as_ref();
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let opened = match fs::open_beneath(&dir, part, flags) {
-            Err(error) if error.is(Errno::NOENT) => {
-                fs::mkdir_at(&dir, part, 0o700)
-                    .or_else(|error| if error.is(Errno::EXIST) { Ok(()) } else { Err(error) })
-                    .map_err(attaching(path))?;
-                fs::open_beneath(&dir, part, flags)
-            }
-            opened => opened,
-        };
-        dir = match opened {
-            Err(error) if error.is(Errno::LOOP) || error.is(Errno::NOTDIR) => return Err(taken(path)),
-            opened => opened.map_err(attaching(path))?,
-        };
-    }
-    Ok((dir, name))
-}
-
-fn link(root: &OwnedFd, path: &Path, target: &Path) -> Done<()> {
-    let (dir, name) = parent(root, path)?;
-    match fs::symlink_at(target, &dir, name) {
-        Err(error) if error.is(Errno::EXIST) => match fs::readlink_at(&dir, name) {
-            Ok(there) if there == target => Ok(()),
-            _ => Err(taken(path)),
-        },
-        made => made.map_err(attaching(path)),
-    }
-}
-
-/// A new procfs on `/proc`. Where user 0 exists inside, it gives what [`restrict_proc`] needs.
-pub(super) fn show_proc() -> Done<Option<OwnedFd>> {
-    let failed = |error: sys::Error| Failure::of(Step::MountProc, &error);
-    let place = fs::open_place(Path::new("/proc")).map_err(failed)?;
-    let root = crate::sys::process::user().0 == 0;
-    let masks = if root { Some(masks(&place)?) } else { None };
-    let proc = mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC).map_err(failed)?;
-    mount::attach(&proc, &place).map_err(failed)?;
-    Ok(masks)
-}
-
-/// What root may write even without any capability (`core_pattern` is host root) becomes read-only, memory and keys are
-/// masked.
-pub(super) fn restrict_proc(masks: &OwnedFd) -> Done<()> {
-    restrict(masks).map_err(|error| Failure::of(Step::MountProc, &error))
-}
-
-fn restrict(masks: &OwnedFd) -> sys::Result<()> {
-    for name in ["sys", "irq", "bus", "fs", "acpi", "scsi", "sysrq-trigger"] {
-        let Some(place) = open_in_proc(name)? else { continue };
-        let tree = mount::clone_tree(&place, Path::new(""))?;
-        let set = RDONLY | NOSUID | NODEV | NOEXEC;
-        mount::set_attributes(&tree, Path::new(""), true, Attributes { set, ..Attributes::default() })?;
-        mount::attach(&tree, &place)?;
-    }
-    for name in ["kcore", "keys"] {
-        let Some(place) = open_in_proc(name)? else { continue };
-        mount::attach(mask(masks, Kind::File)?, &place)?;
-    }
-    Ok(())
-}
-
-/// A place in `/proc`; `None` where this kernel has it not.
-fn open_in_proc(name: &str) -> sys::Result<Option<OwnedFd>> {
-    match fs::open_place(&Path::new("/proc").join(name)) {
-        Err(error) if error.is(Errno::NOENT) => Ok(None),
-        opened => opened.map(Some),
-    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags, XattrFlags};
 pub use rustix::fs::{Timespec, Timestamps};
 
-use super::fs::{FileId, Stat};
+use super::fs::Stat;
 use super::{Errno, last_errno};
 
 /// What every function here gives.
@@ -91,19 +91,7 @@ pub fn stat_at(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Stat> {
 }
 
 fn statx(dir: BorrowedFd<'_>, path: &[u8], flags: AtFlags) -> Result<Stat> {
-    use rustix::fs::StatxFlags;
-    let x = rustix::fs::statx(dir, path, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)?;
-    Ok(Stat {
-        file: FileId { dev: (x.stx_dev_major, x.stx_dev_minor), ino: x.stx_ino },
-        mode: x.stx_mode.into(),
-        uid: x.stx_uid,
-        gid: x.stx_gid,
-        nlink: x.stx_nlink,
-        size: x.stx_size,
-        allocated: x.stx_blocks * 512,
-        device: (x.stx_rdev_major, x.stx_rdev_minor),
-        mount: x.stx_mnt_id,
-    })
+    super::fs::stat_of(dir, path, flags)
 }
 
 /// Does the mount say read-only?

@@ -93,14 +93,19 @@ pub fn open_beneath(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedF
 }
 
 fn statx(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> Result<Stat> {
-    stat_of(dir, path, flags)
+    stat_of(dir, path, flags | AtFlags::STATX_DONT_SYNC)
         .map_err(|errno| Error::new("statx", format_args!("{}, {path:?}, {flags:?}", Fd(dir)), errno))
 }
 
-fn stat_of(dir: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> std::result::Result<Stat, Errno> {
+/// `statx(2)` with only the kernel's answer.
+pub(super) fn stat_of(
+    dir: BorrowedFd<'_>,
+    path: impl rustix::path::Arg,
+    flags: AtFlags,
+) -> std::result::Result<Stat, Errno> {
     use rustix::fs::StatxFlags;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-    let x = rustix::fs::statx(dir, path, flags | AtFlags::STATX_DONT_SYNC, mask)?;
+    let x = rustix::fs::statx(dir, path, flags, mask)?;
     Ok(Stat {
         file: FileId { dev: (x.stx_dev_major, x.stx_dev_minor), ino: x.stx_ino },
         mode: x.stx_mode.into(),
@@ -131,7 +136,7 @@ pub fn find_place(path: &Path) -> std::result::Result<OwnedFd, Errno> {
 
 /// See [`find_place`].
 pub fn find_at(dir: impl AsFd, name: &Path) -> std::result::Result<Stat, Errno> {
-    stat_of(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+    stat_of(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC)
 }
 
 /// `statx(2)` of a path, a final link not followed.
