@@ -26,6 +26,8 @@ struct Shown {
     session: Found,
     jobs: Vec<FoundJob>,
     bytes: u64,
+    /// In layers of overlays on disk: those of its runs, and those that its runs share.
+    overlay: u64,
 }
 
 pub(super) fn run(args: &Args) -> Done {
@@ -56,7 +58,8 @@ fn look(store: &Store) -> Result<Vec<Shown>, super::error::Error> {
         let (own, rest) = jobs.into_iter().partition(|job| job.session == session.id);
         jobs = rest;
         let bytes = bytes_in(&session.path.join("private"));
-        shown.push(Shown { session, jobs: own, bytes });
+        let overlay = bytes_in(&session.path.join("overlay")) + bytes_in(&session.path.join("runs"));
+        shown.push(Shown { session, jobs: own, bytes, overlay });
     }
     Ok(shown)
 }
@@ -66,11 +69,11 @@ fn usage(run: &Holder, processes: &Processes) -> Usage {
 }
 
 fn show(shown: &[Shown], processes: &Processes) -> std::io::Result<()> {
-    output::line("WHAT       STATE          AGE      CPU   MEMORY  PRIVATE  ID AND COMMAND")?;
-    for Shown { session, jobs, bytes } in shown {
-        let (age, bytes) = (ago(session.last_used), size(*bytes));
+    output::line("WHAT       STATE          AGE      CPU   MEMORY  PRIVATE  OVERLAY  ID AND COMMAND")?;
+    for Shown { session, jobs, bytes, overlay } in shown {
+        let (age, bytes, overlay) = (ago(session.last_used), size(*bytes), size(*overlay));
         output::line(format_args!(
-            "session    {:<12} {age:>5} {:>8} {:>8} {bytes:>8}  {}",
+            "session    {:<12} {age:>5} {:>8} {:>8} {bytes:>8} {overlay:>8}  {}",
             state(session),
             "",
             "",
@@ -81,8 +84,8 @@ fn show(shown: &[Shown], processes: &Processes) -> std::io::Result<()> {
             let (age, cpu, memory) = (ago(run.created), cpu.as_secs_f64(), size(memory));
             let pid = run.supervisor.as_ref().map_or(0, |owner| owner.pid);
             output::line(format_args!(
-                "  run      running      {age:>5} {cpu:>7.1}s {memory:>8} {:>8}  {pid} {}",
-                "", run.command
+                "  run      running      {age:>5} {cpu:>7.1}s {memory:>8} {:>8} {:>8}  {pid} {}",
+                "", "", run.command
             ))?;
         }
         for job in jobs {
@@ -91,8 +94,8 @@ fn show(shown: &[Shown], processes: &Processes) -> std::io::Result<()> {
             let name = job.record.name.as_deref().unwrap_or("-");
             let command = job.record.argv.join(" ");
             output::line(format_args!(
-                "  job      {state:<12} {age:>5} {:>8} {:>8} {bytes:>8}  {} {name} {command}",
-                "", "", job.id
+                "  job      {state:<12} {age:>5} {:>8} {:>8} {bytes:>8} {:>8}  {} {name} {command}",
+                "", "", "", job.id
             ))?;
         }
     }
@@ -107,7 +110,7 @@ fn size(bytes: u64) -> String {
 }
 
 fn to_json(shown: &Shown, processes: &Processes) -> Value {
-    let Shown { session, jobs, bytes } = shown;
+    let Shown { session, jobs, bytes, overlay } = shown;
     let runs = session.runs.iter().map(|run| {
         let used = usage(run, processes);
         json!({
@@ -124,6 +127,7 @@ fn to_json(shown: &Shown, processes: &Processes) -> Value {
         "state": state(session),
         "last_used": seconds(session.last_used),
         "private_bytes": bytes,
+        "overlay_bytes": overlay,
         "runs": runs.collect::<Vec<_>>(),
         "jobs": jobs.iter().map(job::to_json).collect::<Vec<_>>(),
     })

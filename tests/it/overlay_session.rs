@@ -92,3 +92,13 @@ fn a_run_that_reads_is_not_disturbed_by_merging() {
     });
     shared.run("s", "cat r1; test ! -e r9").ok().prints("29");
 }
+
+#[test]
+fn ps_tells_the_bytes_that_layers_hold() {
+    let shared = Shared::new();
+    shared.run("s", "head -c 300000 /dev/urandom > f").ok();
+    let told = shared.sandbox.stockade(&["ps", "--json"]).plain().ok().out;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let bytes = told[0]["overlay_bytes"].as_u64();
+    assert!(bytes.is_some_and(|bytes| (300_000..400_000).contains(&bytes)), "{told}");
+}
