@@ -244,7 +244,11 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
 numbers = [257, 2, 21, 269, 439, 87, 263, 82, 264, 316, 83, 258, 84, 90, 91, 268, 452, 280, 132, 235, 261, 88, 266, 86, 265, 85,
            437, 76, 133, 259, 92, 94, 93, 260, 188, 189, 190, 463, 197, 198, 199, 466, 469, 49]
-here, above = os.open('.', os.O_RDONLY), os.open('..', os.O_RDONLY)
+here, above = os.open('.', os.O_RDONLY), [os.open(p, os.O_RDONLY) for p in ('../..', '..')]
+# Directories of the session's own may be shut by anything.
+def reset():
+    for fd in above: attempt(os.fchmod, fd, 0o700)
+    os.fchmod(here, 0o755); os.chdir(HERE)
 fds = [os.open(p, f) for p in PRESENT + DIRS + ['free', 'mine', '.', '/', '/tmp', '/proc/self'] for f in (os.O_RDONLY, os.O_PATH)]
 texts = [p.encode() for p in ALL + DIRS + ['mine', 'free/mine', 'free/n', 'n', '.', '..', '', 'free', '/', '/proc/self/fd/4', '/dev/fd/5', '/proc/self/cwd/n',
          '/proc/1/root', '/tmp/x', '/tmp', 'n/', '.claude/', 'user.x', 'free/../.envrc', '/proc/self/root', '../p/.envrc']]
@@ -269,9 +273,9 @@ for n in range({rounds}):
     result = libc.syscall(ctypes.c_long(number), *[wrap(value()) for _ in range(6)])
     if number in (257, 2, 85, 437) and result > 200: os.close(result)
     if n % 200 == 0:
-        attempt(os.fchmod, above, 0o700); os.fchmod(here, 0o755); os.chdir(HERE)
+        reset()
         for d in ('free', 'free/below'): attempt(os.makedirs, d, exist_ok=True); attempt(os.chmod, d, 0o755)
-attempt(os.fchmod, above, 0o700); os.fchmod(here, 0o755); os.chdir(HERE)
+reset()
 for d in DIRS: attempt(os.chmod, d, 0o755)
 shutil.rmtree('proof', ignore_errors=True); attempt(os.makedirs, 'free', exist_ok=True); attempt(os.unlink, 'proof'); attempt(os.unlink, 'free/proof')"
         ),
