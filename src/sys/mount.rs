@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::{Errno, Error, Fd, Result, last_errno};
@@ -139,12 +138,4 @@ pub fn pivot_into(new_root: impl AsFd) -> Result<()> {
     rustix::process::pivot_root(".", ".")
         .map_err(|errno| Error::new("pivot_root", format_args!("\".\", \".\""), errno))?;
     detach(Path::new("."))
-}
-
-/// Does the tree at the working directory's root allow `mount_setattr` at all: is `/` the root of a mount?
-pub fn root_is_mount() -> Result<bool> {
-    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
-    let x = rustix::fs::statx(CWD, "/", AtFlags::empty(), StatxFlags::empty())
-        .map_err(|errno| Error::new("statx", format_args!("\"/\""), errno))?;
-    Ok(x.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

@@ -111,13 +111,6 @@ pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
         .map_err(|errno| Error::new("pidfd_open", format_args!("{pid:?}"), errno))
 }
 
-/// `pidfd_send_signal(2)`
-pub fn signal_pidfd(pidfd: impl AsFd, signal: Signal) -> Result<()> {
-    let pidfd = pidfd.as_fd();
-    rustix::process::pidfd_send_signal(pidfd, signal)
-        .map_err(|errno| Error::new("pidfd_send_signal", format_args!("{}, {signal:?}", Fd(pidfd)), errno))
-}
-
 /// `kill(2)`
 pub fn kill(pid: Pid, signal: Signal) -> Result<()> {
     rustix::process::kill_process(pid, signal)
