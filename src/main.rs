@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+/// musl's own allocator takes a page for each size of allocation, and a launch is mostly page faults.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     stockade::cli::main()
 }

@@ -303,7 +303,8 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;
     let project = project(&cwd);
     let linked = probe::linked(&project);
-    Ok(Context { home, cwd, project, linked, state, env })
+    let git_lacks = probe::git_lacks(&project);
+    Ok(Context { home, cwd, project, linked, git_lacks, state, env })
 }
 
 /// What a working directory that was deleted was called; the kernel adds " (deleted)".

@@ -1,5 +1,6 @@
 //! What was denied, kept for the report at the end of a run: bounded, each thing once.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub struct Denial {
     /// Index of the rule in the policy's rules.
     pub rule: usize,
     pub origin: Origin,
-    pub reason: Option<String>,
+    pub reason: Option<Cow<'static, str>>,
     /// The thread that asked first, as the supervisor's pid namespace numbers it, and its program.
     pub pid: i32,
     pub comm: Vec<u8>,

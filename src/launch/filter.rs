@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::message::{self, Order, Received, Report};
+use super::message::{self, Report};
 use super::setup::Setup;
 use super::{Failure, Step};
 use crate::guard::calls::Arch;
@@ -16,6 +16,9 @@ fn at<T>(result: sys::Result<T>) -> Result<T, Failure> {
 }
 
 /// Install the filter. Pid 1 makes no notified call from then on: the supervisor could wait for it at that moment.
+///
+/// Nobody waits for the broker to listen. Until it does, calls that it is to be asked about wait in the kernel, and
+/// should it never do, the listener is closed and they fail (`ENOSYS`).
 pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     let guarded = !setup.plan.guarded.is_empty();
     // openat2 has its mode in memory, where it could become set-user-ID after it was looked at: always refused (ENOSYS), as
@@ -30,12 +33,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
         let failure = Failure::of(Step::InstallFilter, &error);
         if busy { failure.hinting("this runs inside a sandbox that uses seccomp notification itself") } else { failure }
     })?;
-    at(message::send(&setup.control, &Report::Guarded { mounts }, &[listener.as_fd()]))?;
-    drop(listener);
-    match at(message::receive::<Order>(&setup.control))? {
-        Some(Received { message: Order::Go, .. }) => Ok(()),
-        _ => Err(Failure::because(Step::InstallFilter, "the supervisor is gone")),
-    }
+    at(message::send(&setup.control, &Report::Guarded { mounts }, &[listener.as_fd()]))
 }
 
 /// The mounts that show guarded directories. A writable path that does not exist yet counts by what is there of it.

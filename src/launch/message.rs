@@ -39,8 +39,6 @@ pub(super) enum Report {
 pub(super) enum Order {
     /// The user maps are written.
     Mapped,
-    /// The broker listens.
-    Go,
     /// Send a signal to the command, or to its whole process group.
     Signal { signal: i32, group: bool },
 }

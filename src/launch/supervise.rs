@@ -212,7 +212,7 @@ impl Running {
         let broker = Broker::new(listener, setup).map_err(failed)?;
         let thread = std::thread::Builder::new().name("broker".into()).spawn(move || broker.run());
         self.broker = Some(thread.map_err(|error| Failure::because(Step::InstallFilter, error.to_string()))?);
-        self.order(&Order::Go)
+        Ok(())
     }
 
     fn supervise(&mut self) -> Outcome {

@@ -14,7 +14,7 @@ use super::error::Problem;
 use super::overlay::Overlaying;
 use super::regions::{Region, Regions, with_ancestors};
 use super::{Error, Facts, Kind, Op, Request, Root, State, View};
-use crate::policy::{Access, Rule};
+use crate::policy::{Access, Rule, is_at_or_below};
 
 /// The operations, and what was learnt on the way.
 pub(super) struct Layout {
@@ -141,7 +141,9 @@ impl<'a> Builder<'a> {
     }
 
     fn place(&mut self, item: &Item<'a>) -> Result<(), Error> {
-        if item.path.starts_with("/proc") && !(item.rule.access == Access::Read && item.path == Path::new("/proc")) {
+        if is_at_or_below(item.path, Path::new("/proc"))
+            && !(item.rule.access == Access::Read && item.path == Path::new("/proc"))
+        {
             return Err(Error::of(item.rule, Problem::Proc));
         }
         match item.rule.access {
@@ -245,7 +247,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         };
         let stricter = self.facts.names.all().iter().find(|rule| {
-            rule.access.is_stricter_than(Access::Write) && literal(rule).starts_with(path) && literal(rule) != path
+            rule.access.is_stricter_than(Access::Write) && is_at_or_below(literal(rule), path) && literal(rule) != path
         });
         let rule = stricter.unwrap_or_else(|| self.facts.names.judge(path).rule);
         Err(Error::of(rule, problem))

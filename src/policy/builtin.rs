@@ -1,5 +1,6 @@
 //! The rules that hold if nobody says anything: the lowest layer.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -161,13 +162,21 @@ pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item 
     rules.into_iter()
 }
 
-/// Rules that are needed only where some rule lets a path below the home directory be written.
-pub(super) fn late_rules(context: &Context, choices: &Choices) -> impl Iterator<Item = Rule> {
+/// Rules that are needed only where some rule lets a path below the home directory be written, or `opens` a directory of
+/// the project's `.git` that is not there.
+pub(super) fn late_rules(
+    context: &Context,
+    choices: &Choices,
+    opens: impl Fn(&Path) -> bool,
+) -> impl Iterator<Item = Rule> {
+    let guards_git = choices.guarded && choices.git == GitMode::Guarded && is_writable_project(context);
+    let git = guards_git.then(|| builtin_git::late_rules(&context.project, context.git_lacks, opens));
     let home = Some(context.home.clone()).filter(|home| choices.guarded && !home.as_os_str().is_empty());
-    home.into_iter().flat_map(|home| {
+    let at_home = home.into_iter().flat_map(|home| {
         let names = TRUSTED.iter().chain(TRUSTED_AT_HOME);
         names.map(move |(name, reason)| rule(home.join(name), Access::Read, Some(reason)))
-    })
+    });
+    at_home.chain(git.into_iter().flatten())
 }
 
 /// What `--caches` adds: tools find their caches filled, and what they write goes with the run.
@@ -218,7 +227,7 @@ fn project_rules(context: &Context, git: GitMode) -> impl Iterator<Item = Rule> 
     let project = &context.project;
     let trusted = TRUSTED.iter().map(move |(name, reason)| rule(project.join(name), Access::Read, Some(reason)));
     let git = match (git, &context.linked) {
-        (GitMode::Guarded, linked) => builtin_git::rules(project, linked.as_ref()),
+        (GitMode::Guarded, linked) => builtin_git::rules(project, linked.as_ref(), context.git_lacks),
         (GitMode::Open, Some(linked)) => vec![rule(&linked.common, Access::Write, None)],
         (GitMode::Open, None) => Vec::new(),
     };
@@ -226,17 +235,17 @@ fn project_rules(context: &Context, git: GitMode) -> impl Iterator<Item = Rule> 
 }
 
 /// A built-in rule for one path. That the path is absent is never an error.
-pub(super) fn rule(path: impl Into<PathBuf>, access: Access, reason: Option<&str>) -> Rule {
+pub(super) fn rule(path: impl Into<PathBuf>, access: Access, reason: Option<&'static str>) -> Rule {
     target_rule(Target::Path(path.into()), access, reason)
 }
 
-pub(super) fn target_rule(target: Target, access: Access, reason: Option<&str>) -> Rule {
+pub(super) fn target_rule(target: Target, access: Access, reason: Option<&'static str>) -> Rule {
     Rule {
         target,
         access,
         origin: Origin::BuiltIn,
         optional: true,
-        reason: reason.map(str::to_owned),
+        reason: reason.map(Cow::Borrowed),
         plain: false,
         size: None,
         backing: Backing::default(),

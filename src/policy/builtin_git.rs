@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use super::context::Linked;
+use super::context::{GitLacks, Linked};
 use super::{Access, Pattern, Rule, Target, builtin};
 
 const WHOLE: &str = "git outside the sandbox trusts it; `--git open` allows it";
@@ -138,18 +138,21 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("config.worktree.lock", CONFIGURED),
     ("hooks", CONFIGURED),
     ("rebase-merge", TODO),
-    ("worktrees", WORKTREES),
-    ("modules", MODULES),
+    (WORKTREES_DIR, WORKTREES),
+    (MODULES_DIR, MODULES),
 ];
 
 /// Not writable inside of what is.
 const STRATEGY_FILES: &[&str] = &["sequencer/opts", "sequencer/opts.lock"];
 
+const WORKTREES_DIR: &str = "worktrees";
+const MODULES_DIR: &str = "modules";
+
 /// With the dot, the pattern begins at the directory it is for; without, at the root.
 const ANY_BELOW: &str = "./**/";
 
 /// The rules for a project, whether it is a repository, a linked work tree of one, or neither yet.
-pub(super) fn rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
+pub(super) fn rules(project: &Path, linked: Option<&Linked>, lacks: GitLacks) -> Vec<Rule> {
     let git = project.join(".git");
     let mut rules = vec![
         builtin::rule(&git, Access::Read, Some(WHOLE)),
@@ -161,8 +164,27 @@ pub(super) fn rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
         rules.extend(shared_rules(common).chain(own_rules(own, "")).chain(expiry_rules(common)));
     } else {
         rules.extend(shared_rules(&git).chain(own_rules(&git, "")));
-        rules.extend(own_rules(&git.join("worktrees"), "*/"));
-        rules.extend(submodule_rules(&git.join("modules")));
+        rules.extend(nested_rules(&git, !lacks.worktrees, !lacks.modules));
+    }
+    rules
+}
+
+/// The rules for what is not there, where a rule that somebody wrote `opens` the directory for it.
+pub(super) fn late_rules(project: &Path, lacks: GitLacks, opens: impl Fn(&Path) -> bool) -> Vec<Rule> {
+    let git = project.join(".git");
+    let worktrees = lacks.worktrees && opens(&git.join(WORKTREES_DIR));
+    let modules = lacks.modules && opens(&git.join(MODULES_DIR));
+    nested_rules(&git, worktrees, modules)
+}
+
+/// Rules for linked work trees and for the repositories of submodules, all of them patterns.
+fn nested_rules(git: &Path, worktrees: bool, modules: bool) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    if worktrees {
+        rules.extend(own_rules(&git.join(WORKTREES_DIR), "*/"));
+    }
+    if modules {
+        rules.extend(submodule_rules(&git.join(MODULES_DIR)));
     }
     rules
 }
@@ -207,7 +229,7 @@ fn own_names() -> impl Iterator<Item = String> {
 }
 
 /// A rule for a name of the tables above. That each can be parsed is tested.
-fn rule(base: &Path, name: &str, access: Access, reason: Option<&str>) -> Option<Rule> {
+fn rule(base: &Path, name: &str, access: Access, reason: Option<&'static str>) -> Option<Rule> {
     let path = base.join(name);
     let target = if name.contains('*') {
         Target::Pattern(Pattern::parse(name.as_bytes(), base, &path.to_string_lossy()).ok()?)
@@ -238,14 +260,20 @@ mod tests {
             + 2 * OWN_FILES.len();
         let (own, explained) = (own + STRATEGY_FILES.len() + 1, EXPLAINED.len());
         let project = Path::new("/p[1]");
-        assert_eq!(rules(project, None).len(), 2 + 2 * shared + 3 * own + explained);
+        let none = GitLacks::default();
+        assert_eq!(rules(project, None, none).len(), 2 + 2 * shared + 3 * own + explained);
+        let all = GitLacks { worktrees: true, modules: true };
+        assert_eq!(rules(project, None, all).len(), 2 + shared + own + explained);
+        assert_eq!(late_rules(project, all, |_| true).len(), shared + 2 * own);
+        assert_eq!(late_rules(project, all, |dir| dir.ends_with(MODULES_DIR)).len(), shared + own);
+        assert!(late_rules(project, none, |_| true).is_empty());
         let linked = Linked { common: "/m/.git".into(), own: "/m/.git/worktrees/w".into() };
-        assert_eq!(rules(project, Some(&linked)).len(), 3 + shared + own + explained + 3);
+        assert_eq!(rules(project, Some(&linked), none).len(), 3 + shared + own + explained + 3);
     }
 
     #[test]
     fn names_of_submodules_are_anchored() {
-        let rules = rules(Path::new("/p"), None);
+        let rules = rules(Path::new("/p"), None, GitLacks::default());
         let anchors = rules.iter().filter_map(|rule| match &rule.target {
             Target::Pattern(pattern) => Some(pattern.anchor()),
             Target::Path(_) => None,

@@ -13,6 +13,16 @@ pub struct Linked {
     pub own: PathBuf,
 }
 
+/// What the project's `.git` is known not to hold. A command cannot make these, so that the many rules for what lies in
+/// them are needed only where another rule lets it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GitLacks {
+    /// Linked work trees: `.git/worktrees`.
+    pub worktrees: bool,
+    /// Repositories of submodules: `.git/modules`.
+    pub modules: bool,
+}
+
 /// What variables and relative paths of a policy refer to. Made once by `cli` (or by a test), never read again from the
 /// process.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +35,8 @@ pub struct Context {
     pub project: PathBuf,
     /// Where `$PROJECT` has its repository, if it is a linked work tree that the repository knows too.
     pub linked: Option<Linked>,
+    /// What is not there in the `.git` of `$PROJECT`.
+    pub git_lacks: GitLacks,
     /// The directory that holds stockade's own state; always hidden.
     pub state: PathBuf,
     /// The environment that the caller gave us.

@@ -202,6 +202,18 @@ pub(super) fn from_base<'a>(text: &'a [u8], base: &'a Path) -> (&'a [u8], impl I
     (top.strip_suffix(b"/").unwrap_or(top), names)
 }
 
+/// `Path::starts_with` for absolute, normalised paths, without looking at each component again. Nothing is below the empty
+/// path.
+#[must_use]
+pub fn is_at_or_below(path: &Path, directory: &Path) -> bool {
+    let (path, directory) = (path.as_os_str().as_bytes(), directory.as_os_str().as_bytes());
+    match path.strip_prefix(directory) {
+        Some(_) if directory == b"/" => true,
+        Some(rest) => !directory.is_empty() && matches!(rest, [] | [b'/', ..]),
+        None => false,
+    }
+}
+
 /// The names of a path, without the empty ones between doubled slashes.
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())

@@ -1,10 +1,11 @@
 //! Puts rules of several layers together: later layers replace, one layer must not contradict itself.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::Problem;
+use super::expand::is_at_or_below;
 use super::tree::Tree;
 use super::{Access, Rule, Rules, Target};
 
@@ -24,11 +25,11 @@ impl Layers {
     /// No rules yet; the built-in layer is the first to be added.
     pub(super) fn new(state: &Path) -> Self {
         let rules = Rules {
-            in_force: Vec::new(),
+            in_force: Arc::default(),
             layers: Vec::new(),
             replaced: Vec::new(),
-            names: Vec::new(),
-            tree: Tree::new(),
+            names: Arc::default(),
+            tree: Arc::new(Tree::new()),
             state: None,
         };
         Self { rules, patterns: HashMap::new(), layer: BUILT_IN, state: state.to_owned() }
@@ -43,7 +44,7 @@ impl Layers {
     pub(super) fn add_built_in(&mut self, rule: Rule) {
         match self.find(&rule.target) {
             Some(index) if rule.access.is_stricter_than(self.rules.in_force[index].access) => {
-                self.rules.in_force[index] = rule;
+                Arc::make_mut(&mut self.rules.in_force)[index] = rule;
             }
             Some(_) => {}
             None => self.push(rule),
@@ -77,7 +78,7 @@ impl Layers {
                 None
             }
         };
-        self.rules.in_force.push(rule);
+        Arc::make_mut(&mut self.rules.in_force).push(rule);
         self.rules.layers.push(self.layer);
         if let Some(path) = path {
             self.rules.name(index, path);
@@ -85,14 +86,14 @@ impl Layers {
     }
 
     fn replace(&mut self, index: usize, rule: Rule) {
-        let old = std::mem::replace(&mut self.rules.in_force[index], rule);
+        let old = std::mem::replace(&mut Arc::make_mut(&mut self.rules.in_force)[index], rule);
         self.rules.layers[index] = self.layer;
         self.rules.replaced.push((old, index));
     }
 
     /// The same path twice in one layer. What is merged does not depend on the order.
     fn repeat(&mut self, index: usize, rule: Rule) -> Result<(), Problem> {
-        let held = &mut self.rules.in_force[index];
+        let held = &mut Arc::make_mut(&mut self.rules.in_force)[index];
         let what = || match &rule.target {
             Target::Path(path) => format!("`{}`", path.display()),
             Target::Pattern(pattern) => format!("`{pattern}`"),
@@ -124,14 +125,29 @@ impl Layers {
         Ok(())
     }
 
-    /// The rules in force. `late` are built-in rules that are needed only where a writable place would hold their path.
-    pub(super) fn finish(mut self, late: impl Iterator<Item = Rule>) -> Rules {
+    /// Does a rule that somebody wrote give access to something at or below this directory?
+    pub(super) fn opens(&self, dir: &Path) -> bool {
+        let speaks_of = |rule: &Rule| match &rule.target {
+            Target::Path(path) => is_at_or_below(path, dir),
+            Target::Pattern(pattern) => is_at_or_below(pattern.anchor(), dir) || pattern.could_match_below(dir),
+        };
+        let written = self.rules.in_force.iter().zip(&self.rules.layers).filter(|(_, layer)| **layer != BUILT_IN);
+        written.into_iter().any(|(rule, _)| Access::Read.is_stricter_than(rule.access) && speaks_of(rule))
+    }
+
+    /// The rules in force. `late` are built-in rules; those for a path are needed only where a writable place would hold
+    /// it.
+    pub(super) fn finish(mut self, late: Vec<Rule>) -> Rules {
         self.settle();
         self.layer = BUILT_IN;
-        for rule in late {
-            let Target::Path(path) = &rule.target else { continue };
-            if self.find(&rule.target).is_none() && self.rules.judge(path).access == Access::Write {
-                self.push(rule);
+        for rule in late.into_iter().filter(|rule| self.find(&rule.target).is_none()).collect::<Vec<_>>() {
+            match &rule.target {
+                Target::Path(path) if self.rules.judge(path).access != Access::Write => {}
+                Target::Path(_) => self.push(rule),
+                Target::Pattern(_) => {
+                    self.push(rule);
+                    self.rules.begin_pattern(self.rules.in_force.len() - 1);
+                }
             }
         }
         self.rules
@@ -139,7 +155,7 @@ impl Layers {
 
     /// Notes what is below each path, now that nothing is replaced any more.
     fn settle(&mut self) {
-        self.rules.tree.forget_ranks();
+        Arc::make_mut(&mut self.rules.tree).forget_ranks();
         self.rules.note_names();
         for index in 0..self.rules.in_force.len() {
             self.rules.begin_pattern(index);
@@ -147,12 +163,4 @@ impl Layers {
         let state = Some(&self.state).filter(|state| !state.as_os_str().is_empty());
         self.rules.state = state.and_then(|state| self.rules.standing_at(state));
     }
-}
-
-/// `Path::starts_with` for normalised paths, without looking at each component of each rule again. Nothing is below the
-/// empty path.
-fn is_at_or_below(path: &Path, directory: &Path) -> bool {
-    let (path, directory) = (path.as_os_str().as_bytes(), directory.as_os_str().as_bytes());
-    let rest = path.strip_prefix(directory).filter(|_| !directory.is_empty());
-    rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
 }

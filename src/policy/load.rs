@@ -97,7 +97,8 @@ fn gather_rules(sources: &Sources, settings: &Settings, files: &mut [PolicyFile]
     for flag in &sources.flags {
         add_flag(flag, context, &mut layers)?;
     }
-    Ok(layers.finish(builtin::late_rules(context, &built_in)))
+    let late: Vec<Rule> = builtin::late_rules(context, &built_in, |dir| layers.opens(dir)).collect();
+    Ok(layers.finish(late))
 }
 
 fn add_file(file: &mut PolicyFile, context: &Context, layers: &mut Layers) -> Result<(), Error> {
@@ -131,6 +132,7 @@ fn element_rule(
         other => other?,
     };
     let (plain, backing) = (false, backing.unwrap_or_default());
+    let reason = reason.map(Into::into);
     Ok(Some(Rule { target, access, origin, optional, reason, plain, size, backing, scope }))
 }
 

@@ -22,8 +22,9 @@ mod tests;
 mod tree;
 
 pub use access::Access;
-pub use context::{Context, Linked};
+pub use context::{Context, GitLacks, Linked};
 pub use error::{Error, Problem};
+pub use expand::is_at_or_below;
 pub use file::parse_size;
 pub use limits::{Limit, Limits};
 pub use load::{Flag, Sources, load};

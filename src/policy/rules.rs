@@ -1,9 +1,11 @@
 //! Rules and the question "what may be done with this path, and who says so?".
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::expand::names;
 use super::tree::{NodeId, Tree};
@@ -73,7 +75,7 @@ pub struct Rule {
     /// An absent path is no error where the access would need it to exist.
     pub optional: bool,
     /// Said in denials and by `explain`.
-    pub reason: Option<String>,
+    pub reason: Option<Cow<'static, str>>,
     /// Nothing at or below it may become a symbolic link: a program outside would write where that leads. Such a
     /// directory is never free, because the kernel makes links in a free one without asking.
     pub plain: bool,
@@ -107,14 +109,16 @@ pub struct Judgement<'a> {
 /// A pattern that begins above a hidden, private or overlaid directory has no say in it: nothing there is the host's
 /// own file, and a pattern that opens names must not open what is hidden. Names below such a directory that plain rules
 /// give back (a project in `/tmp`) are the host's own again.
+///
+/// A clone shares everything until one of the two learns another name.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    pub(super) in_force: Vec<Rule>,
+    pub(super) in_force: Arc<Vec<Rule>>,
     /// The layer of each rule.
     pub(super) layers: Vec<usize>,
     pub(super) replaced: Vec<(Rule, usize)>,
-    pub(super) names: Vec<Name>,
-    pub(super) tree: Tree,
+    pub(super) names: Arc<Vec<Name>>,
+    pub(super) tree: Arc<Tree>,
     /// The rule that hides stockade's own state.
     pub(super) state: Option<usize>,
 }
@@ -232,29 +236,31 @@ impl Rules {
             return false;
         }
         if let Some(old) = written.filter(|&old| self.names[old].path != path) {
-            self.tree.node_mut(self.names[old].node).name = None;
-            self.names.swap_remove(old);
-            if let Some(moved) = self.names.get(old) {
-                self.tree.node_mut(moved.node).name = Some(old);
+            let (names, tree) = (Arc::make_mut(&mut self.names), Arc::make_mut(&mut self.tree));
+            tree.node_mut(names[old].node).name = None;
+            names.swap_remove(old);
+            if let Some(moved) = names.get(old) {
+                tree.node_mut(moved.node).name = Some(old);
             }
         }
         true
     }
 
     pub(super) fn name(&mut self, rule: usize, path: PathBuf) {
-        let node = self.tree.enter(&path);
-        if let Some(held) = self.tree.node(node).name {
+        let tree = Arc::make_mut(&mut self.tree);
+        let node = tree.enter(&path);
+        tree.note_above(node, self.in_force[rule].access.rank());
+        if let Some(held) = tree.node(node).name {
             self.contend(held, rule);
         } else {
-            self.tree.node_mut(node).name = Some(self.names.len());
-            self.names.push(Name { path, rule, node });
+            tree.node_mut(node).name = Some(self.names.len());
+            Arc::make_mut(&mut self.names).push(Name { path, rule, node });
         }
-        self.tree.note_above(node, self.in_force[rule].access.rank());
     }
 
     /// The stricter of two rules keeps a name; of two equally strict ones the first.
     fn contend(&mut self, name: usize, rule: usize) {
-        let holder = &mut self.names[name].rule;
+        let holder = &mut Arc::make_mut(&mut self.names)[name].rule;
         let strength = |index: usize| (self.in_force[index].access.rank(), index);
         if strength(rule) < strength(*holder) {
             *holder = rule;
@@ -263,22 +269,20 @@ impl Rules {
 
     /// Notes each name's access on the directories above it.
     pub(super) fn note_names(&mut self) {
-        for name in &self.names {
-            self.tree.note_above(name.node, self.in_force[name.rule].access.rank());
+        let tree = Arc::make_mut(&mut self.tree);
+        for name in self.names.iter() {
+            tree.note_above(name.node, self.in_force[name.rule].access.rank());
         }
     }
 
     pub(super) fn begin_pattern(&mut self, rule: usize) {
         let Target::Pattern(pattern) = &self.in_force[rule].target else { return };
-        let node = self.tree.enter(pattern.anchor());
-        self.tree.begin_pattern(node, rule);
-        self.note_pattern(node, rule);
-    }
-
-    fn note_pattern(&mut self, node: NodeId, rule: usize) {
         let rank = self.in_force[rule].access.rank();
-        self.tree.note_above(node, rank);
-        let below = &mut self.tree.node_mut(node).strictest_below;
+        let tree = Arc::make_mut(&mut self.tree);
+        let node = tree.enter(pattern.anchor());
+        tree.begin_pattern(node, rule);
+        tree.note_above(node, rank);
+        let below = &mut tree.node_mut(node).strictest_below;
         *below = rank.min(*below);
     }
 

@@ -14,6 +14,7 @@ fn context() -> Context {
         cwd: "/home/me/project/sub".into(),
         project: "/home/me/project".into(),
         linked: None,
+        git_lacks: GitLacks::default(),
         state: "/home/me/.local/state/stockade".into(),
         env: [("CACHE", "/var/cache/me")].map(|(name, value)| (name.into(), value.into())).into(),
     }
@@ -94,6 +95,30 @@ mod built_in {
         assert!(!policy.rules.is_free(Path::new("/home/me/project/.claude")));
         assert_eq!(judge(&policy, "/home/me/project/.claude"), (Access::Write, true));
         assert_eq!(judge(&policy, "/home/me/project/.git"), (Access::Read, false));
+    }
+
+    #[test]
+    fn what_git_does_not_have_needs_no_rules_until_somebody_opens_it() {
+        let git_lacks = GitLacks { worktrees: true, modules: true };
+        let lacking = |flags: &[(Access, &str)]| {
+            let flags = flags.iter().map(|(access, value)| flag(*access, value)).collect();
+            load(&Sources { flags, context: Context { git_lacks, ..context() }, ..sources() }).expect("a policy")
+        };
+        let git = "/home/me/project/.git";
+        let judged = |policy: &Policy, names: [&str; 4]| names.map(|name| access(policy, &format!("{git}/{name}")));
+        let names = ["worktrees/w/HEAD", "worktrees/w/rebase-merge/x", "modules/m/HEAD", "modules/m/config"];
+        let (read, write) = (Access::Read, Access::Write);
+        let closed = lacking(&[]);
+        assert_eq!(judged(&closed, names), [read; 4]);
+        assert!(closed.rules.all().len() + 100 < load(&sources()).expect("a policy").rules.all().len());
+        for opened in ["worktrees", "worktrees/w", "worktrees/*/gitdir"] {
+            let opened = format!("{git}/{opened}");
+            assert_eq!(judged(&lacking(&[(write, &opened)]), names), [write, read, read, read], "{opened}");
+        }
+        assert_eq!(judged(&lacking(&[(write, "**/gitdir")]), names), [write, read, write, read]);
+        let opened = lacking(&[(Access::Write, "/home/me/project/.git/modules/m")]);
+        assert_eq!(judged(&opened, names), [read, read, write, write]);
+        assert_eq!(access(&opened, &format!("{git}/modules/m/sequencer/opts")), read);
     }
 
     #[test]

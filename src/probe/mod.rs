@@ -17,7 +17,7 @@ use crate::policy::{Access, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, Errno, process, terminal};
 
-pub use worktree::linked;
+pub use worktree::{git_lacks, linked};
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Access, Rules, Target};
+use crate::policy::{Access, Rules, Target, is_at_or_below};
 use crate::sys::mountinfo::{self, Entry};
 
 /// Let every stricter rule inside a writable place hold at each further mount of that place.
@@ -34,7 +34,7 @@ fn by_file_system<'a>(names: &Rules, mounts: &'a [Entry]) -> BTreeMap<&'a str, V
         .collect();
     let mut groups: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for mount in mounts {
-        if writable.iter().any(|path| path.starts_with(&mount.point) || mount.point.starts_with(path)) {
+        if writable.iter().any(|path| is_at_or_below(path, &mount.point) || is_at_or_below(&mount.point, path)) {
             groups.entry(&mount.dev).or_default().push(mount);
         }
     }

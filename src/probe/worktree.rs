@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::Linked;
+use crate::policy::{GitLacks, Linked};
 use crate::sys::fs::{self, Mode, OFlags, ResolveFlags};
-use crate::sys::process;
+use crate::sys::{Errno, process};
 
 /// Longer than any path that the kernel takes, with `gitdir: ` before it.
 const MAX_TEXT: u64 = 4200;
@@ -28,6 +28,15 @@ pub fn linked(project: &Path) -> Option<Linked> {
         && same_file(&own.join(read_path(&own.join("commondir"), b"")?), &common);
     let plain = [&common, &own].into_iter().all(|dir| is_ours(dir) && holds_no_link(dir));
     (agrees && plain).then_some(Linked { common, own })
+}
+
+/// What is not there in the `.git` of a project. A link counts as something.
+#[must_use]
+pub fn git_lacks(project: &Path) -> GitLacks {
+    let git = project.join(".git");
+    let is_absent = |name| matches!(fs::lstat(&git.join(name)), Err(error) if error.is(Errno::NOENT));
+    // What lies in the repository of a linked work tree is not this one's to name.
+    GitLacks { worktrees: is_absent("worktrees"), modules: is_absent("modules") }
 }
 
 /// The path in a file that git wrote: behind `prefix`, before the end of the line. A link is not followed.

@@ -71,7 +71,7 @@ impl Store {
     /// Lock a session exclusively, whatever it takes.
     fn take(&self, id: &Id, how: End, signalled: &mut Vec<Holder>) -> Result<Held> {
         let mut wait = Backoff::new();
-        let here = self.here()?;
+        let here = Here::find()?;
         loop {
             match self.attempt(id, Lock::Exclusive)? {
                 Attempt::Held(held) => return Ok(held),

@@ -395,7 +395,7 @@ impl FoundJob {
         let Some(command) = &self.record.command else { return Ok(false) };
         // The descriptor first: then what is checked is the process that is signalled, even if the number is used again.
         let Some(process) = host::open_process(command.pid).map_err(Error::Host)? else { return Ok(false) };
-        if command.presence(&record::Here::find()?) != Presence::Alive {
+        if command.presence(record::Here::find()?) != Presence::Alive {
             return Ok(false);
         }
         host::signal(process, signal).map_err(Error::Host)?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::record::RecordState;
+use super::record::{Here, RecordState};
 use super::run::RunRecord;
 use super::store::{Store, place};
 use super::tree::Left;
@@ -133,7 +133,7 @@ impl Lease {
     /// # Errors
     /// What the kernel says.
     pub fn run_record(&self, command: &str) -> Result<RunRecord> {
-        RunRecord::create(self.dir(), &self.path(), command, self.store.here()?)
+        RunRecord::create(self.dir(), &self.path(), command, Here::find()?)
     }
 
     /// Are there records of more runs than one?

@@ -32,6 +32,8 @@ struct Members {
 pub struct Network {
     file: OwnedFd,
     members: Vec<Owner>,
+    /// Bytes in the file when it was read.
+    length: usize,
 }
 
 impl Lease {
@@ -55,7 +57,7 @@ impl Lease {
             opened => opened,
         };
         let file = opened.map_err(|error| Error::call("open", root.path().join(NETWORK), error))?;
-        Ok(Some(Network { file, members: Vec::new() }))
+        Ok(Some(Network { file, members: Vec::new(), length: 0 }))
     }
 }
 
@@ -73,7 +75,9 @@ impl Network {
             std::thread::sleep(Duration::from_micros(200));
         }
         fs::seek_to(&self.file, 0)?;
-        self.members = match record::parse::<Members>(&attr::read_open(&self.file, LIMIT)?) {
+        let bytes = attr::read_open(&self.file, LIMIT)?;
+        self.length = bytes.len();
+        self.members = match record::parse::<Members>(&bytes) {
             Parsed::Whole(content) => content.members,
             // New, or cut off when a disk was full: whoever is in it is not found any more, and a new one begins.
             Parsed::Newer(_) | Parsed::Torn(_) => Vec::new(),
@@ -87,7 +91,7 @@ impl Network {
         let here = Here::find().ok()?;
         self.members.iter().find_map(|member| {
             let found = open(member.pid)?;
-            (member.presence(&here) == Presence::Alive).then_some(found)
+            (member.presence(here) == Presence::Alive).then_some(found)
         })
     }
 
@@ -97,12 +101,14 @@ impl Network {
     /// What the kernel says.
     pub fn enter(mut self, anew: bool) -> Result<()> {
         let here = Here::find()?;
-        self.members.retain(|member| !anew && member.presence(&here) == Presence::Alive);
+        self.members.retain(|member| !anew && member.presence(here) == Presence::Alive);
         self.members.extend(Owner::of(std::process::id())?);
         let content = Members { schema: SCHEMA, members: std::mem::take(&mut self.members) };
-        let bytes = record::to_bytes(&content);
-        let written = attr::truncate(&self.file, 0).and_then(|()| attr::write_at(&self.file, 0, &bytes));
-        written.map_err(|error| Error::call("write", NETWORK, error))
+        let mut bytes = record::to_bytes(&content);
+        // Blanks instead of cutting it off: in one write, and a file that was cut off to nothing is written to the disk by
+        // ext4 as soon as it is closed (`auto_da_alloc`, ext4(5)).
+        bytes.resize(bytes.len().max(self.length), b' ');
+        attr::write_at(&self.file, 0, &bytes).map_err(|error| Error::call("write", NETWORK, error))
         // Dropping the last copy of the descriptor drops the lock.
     }
 }

@@ -137,7 +137,7 @@ impl Store {
     pub fn reap(&self, how: Reap) -> Result<Reaped> {
         let until = how.within.map(|within| Instant::now() + within);
         let done = Reaped { complete: true, ..Reaped::default() };
-        let mut reaping = Reaping { store: self, how, here: self.here()?, until, done };
+        let mut reaping = Reaping { store: self, how, here: Here::find()?, until, done };
         reaping.sessions()?;
         reaping.trash()?;
         Ok(reaping.done)

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -72,8 +73,15 @@ pub(super) enum Presence {
 }
 
 impl Here {
-    pub(super) fn find() -> Result<Self> {
-        Ok(Self { boot_id: host::boot_id().map_err(Error::Host)?, pid_ns: host::pid_namespace().map_err(Error::Host)? })
+    /// Looked at once: a process stays in its pid namespace, and so do those that it forks before it unshares another.
+    pub(super) fn find() -> Result<&'static Self> {
+        static HERE: OnceLock<Here> = OnceLock::new();
+        if let Some(here) = HERE.get() {
+            return Ok(here);
+        }
+        let (boot_id, pid_ns) = (host::boot_id(), host::pid_namespace());
+        let here = Self { boot_id: boot_id.map_err(Error::Host)?, pid_ns: pid_ns.map_err(Error::Host)? };
+        Ok(HERE.get_or_init(|| here))
     }
 }
 
@@ -83,13 +91,13 @@ impl Owner {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn of(pid: u32) -> Result<Option<Self>> {
-        Self::in_namespace(&Here::find()?, pid)
+        Self::in_namespace(Here::find()?, pid)
     }
 
     /// Is it there? `None`: it cannot be seen from this pid namespace.
     #[must_use]
     pub fn is_present(&self) -> Option<bool> {
-        match self.presence(&Here::find().ok()?) {
+        match self.presence(Here::find().ok()?) {
             Presence::Alive => Some(true),
             Presence::Gone => Some(false),
             Presence::Unknown => None,
@@ -252,11 +260,11 @@ mod tests {
     fn presence_needs_more_than_a_pid() {
         let here = Here::find().unwrap();
         let us = Owner::of(std::process::id()).unwrap().unwrap();
-        assert_eq!(us.presence(&here), Presence::Alive);
-        assert_eq!(Owner { start_time: us.start_time + 1, ..us.clone() }.presence(&here), Presence::Gone);
-        assert_eq!(Owner { boot_id: "x".into(), ..us.clone() }.presence(&here), Presence::Gone);
-        assert_eq!(Owner { pid_ns: 1, ..us.clone() }.presence(&here), Presence::Unknown);
-        assert_eq!(Owner { pid: u32::MAX, ..us }.presence(&here), Presence::Gone);
+        assert_eq!(us.presence(here), Presence::Alive);
+        assert_eq!(Owner { start_time: us.start_time + 1, ..us.clone() }.presence(here), Presence::Gone);
+        assert_eq!(Owner { boot_id: "x".into(), ..us.clone() }.presence(here), Presence::Gone);
+        assert_eq!(Owner { pid_ns: 1, ..us.clone() }.presence(here), Presence::Unknown);
+        assert_eq!(Owner { pid: u32::MAX, ..us }.presence(here), Presence::Gone);
     }
 
     #[test]
@@ -265,12 +273,12 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let owner = Owner::of(child.id()).unwrap().unwrap();
         let here = Here::find().unwrap();
-        assert_eq!(owner.presence(&here), Presence::Alive);
+        assert_eq!(owner.presence(here), Presence::Alive);
         child.kill().unwrap();
         while Owner::of(child.id()).unwrap().is_some() {
             std::thread::yield_now();
         }
-        assert_eq!(owner.presence(&here), Presence::Gone);
+        assert_eq!(owner.presence(here), Presence::Gone);
         child.wait().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::lease::{Held, LEASE, Lease};
@@ -26,7 +26,6 @@ pub(super) const NEW: &str = ".new-";
 pub struct Store {
     pub(super) machine: Arc<OwnedFd>,
     pub(super) path: Arc<Path>,
-    here: Arc<OnceLock<Here>>,
 }
 
 /// Whether a session that does not exist is made.
@@ -91,22 +90,13 @@ impl Store {
         let dir = state::open(path)?;
         let machine = state::machine();
         let opened = state::open_machine(&dir, path, &machine)?;
-        Ok(Self { machine: Arc::new(opened), path: path.join(machine).into(), here: Arc::default() })
+        Ok(Self { machine: Arc::new(opened), path: path.join(machine).into() })
     }
 
     /// Where this machine's part of the state directory is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// This boot and this pid namespace; asked once.
-    pub(super) fn here(&self) -> Result<&Here> {
-        if let Some(here) = self.here.get() {
-            return Ok(here);
-        }
-        let here = Here::find()?;
-        Ok(self.here.get_or_init(|| here))
     }
 
     /// This machine's part of the state directory.
@@ -129,7 +119,7 @@ impl Store {
     /// # Errors
     /// What the kernel says.
     pub fn anonymous(&self, parent: Option<&Id>) -> Result<Lease> {
-        let here = self.here()?;
+        let here = Here::find()?;
         let owner = Owner::in_namespace(here, std::process::id())?;
         // The parent first: a child whose parent is not there would end at once.
         let parent = parent.map(|id| self.session(id, &Want::default())).transpose()?.map(Box::new);
@@ -151,7 +141,7 @@ impl Store {
         if generations == 0 || want.parent.as_ref() == Some(id) {
             return Err(Error::ParentLoop(id.clone()));
         }
-        let boot = &self.here()?.boot_id;
+        let boot = &Here::find()?.boot_id;
         let held = self.hold(id, want, boot)?;
         let touched = attr::touch(&held.lease);
         touched.map_err(|error| Error::call("mark as used", self.session_path(id).join(LEASE), error))?;

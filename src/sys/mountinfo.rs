@@ -40,7 +40,8 @@ pub fn open() -> std::io::Result<File> {
 /// # Errors
 /// What the kernel says.
 pub fn read_again(mut file: &File) -> std::io::Result<Vec<Entry>> {
-    let mut text = Vec::new();
+    // The kernel gives at most what is asked for, and the usual table fits.
+    let mut text = Vec::with_capacity(16 << 10);
     file.rewind()?;
     file.read_to_end(&mut text)?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(entry).collect())

@@ -110,7 +110,7 @@ pub fn loopback_up() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
     // SAFETY: SIOCSIFFLAGS reads one ifreq.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } != 0 {
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &raw const request) } != 0 {
         return Err(Error::new("ioctl", format_args!("SIOCSIFFLAGS, lo, IFF_UP"), last_errno()));
     }
     Ok(())

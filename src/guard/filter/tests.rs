@@ -41,6 +41,10 @@ fn run(program: &[Instruction], data: &Data) -> (u32, usize) {
                 continue;
             }
             RET => return (k, loads),
+            JA => {
+                at += k as usize;
+                continue;
+            }
             JEQ => acc == k,
             JGT => acc > k,
             JGE => acc >= k,
@@ -195,7 +199,7 @@ fn programs_are_valid_and_short_enough() {
         assert!(program.len() <= crate::sys::seccomp::MAX_INSTRUCTIONS);
         assert_eq!(program.last().map(|last| last.code), Some(RET));
         for (at, i) in program.iter().enumerate() {
-            let furthest = at + 1 + usize::from(i.jt.max(i.jf));
+            let furthest = at + 1 + if i.code == JA { i.k as usize } else { usize::from(i.jt.max(i.jf)) };
             assert!(i.code == LD || i.code == RET || furthest < program.len(), "{at}: {i:?}");
         }
     }

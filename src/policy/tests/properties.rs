@@ -25,7 +25,7 @@ fn rules(written: &[Written]) -> Rules {
             layers.add(rule(*access, text)).expect("no contradiction");
         }
     }
-    layers.finish(std::iter::empty())
+    layers.finish(Vec::new())
 }
 
 fn rule(access: Access, text: &str) -> Rule {
