@@ -39,6 +39,9 @@ pub(super) struct Options {
     /// Guard the project's .git (only what git's everyday commands write is writable), or leave it open
     #[arg(long, value_name = "MODE")]
     git: Option<GitArg>,
+    /// Start the command's programs with a library that spares most questions to the supervisor (default: on)
+    #[arg(long, value_name = "SWITCH")]
+    fast_path: Option<Switch>,
     /// Refuse or end a run where the default is to state a known limit
     #[arg(long)]
     strict: bool,
@@ -142,6 +145,12 @@ enum GitArg {
     Open,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ProcArg {
     Fresh,
@@ -196,6 +205,10 @@ impl Options {
             git: self.git.map(|mode| match mode {
                 GitArg::Guarded => (GitMode::Guarded, flag("--git guarded")),
                 GitArg::Open => (GitMode::Open, flag("--git open")),
+            }),
+            fast_path: self.fast_path.map(|switch| match switch {
+                Switch::On => (true, flag("--fast-path on")),
+                Switch::Off => (false, flag("--fast-path off")),
             }),
             limits: self.limit.clone(),
             strict: self.strict,

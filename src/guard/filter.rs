@@ -17,7 +17,7 @@
 //! every launch asks for, refuses the call.
 #![forbid(unsafe_code)]
 
-use super::calls::{Arch, CALLS, Call, Notify, Op, oflag};
+use super::calls::{Arch, CALLS, Call, Notify, Op, Place, oflag};
 pub use crate::sys::seccomp::Instruction;
 
 /// What a program must do.
@@ -28,6 +28,8 @@ pub struct FilterSpec {
     pub guarded: bool,
     /// Refuse (`ENOSYS`) what cannot be judged without a race: `openat2`, whose mode may become set-user-ID.
     pub strict: bool,
+    /// Do not ask about a path that is named from [`PASSED`]: the fast path.
+    pub preload: bool,
 }
 
 /// What a program answers to one call.
@@ -86,6 +88,15 @@ const fn keys(arch: Arch) -> [u32; 3] {
 
 /// An inner sandbox that trusted it would be bypassed by the broker, which acts from outside of it.
 const LANDLOCK_CREATE_RULESET: u32 = 444;
+
+include!("../../preload/page.rs");
+
+/// Where a call of the preloaded library comes from: the address behind `syscall`, two bytes long, at the beginning of the
+/// page (`seccomp_data.instruction_pointer`).
+///
+/// The library asks itself where the kernel says no. Everybody may map that page: asking is how a call is *granted*, and who
+/// does not ask has what the kernel allows. What is refused without asking is refused from there too.
+pub const PASSED: u64 = PAGE as u64 + 2;
 
 /// The program for `seccomp(2)`.
 #[must_use]
@@ -162,7 +173,11 @@ fn body(call: &Call, spec: FilterSpec) -> Vec<Instruction> {
     }
     let mut body = refused_modes(call);
     if spec.guarded {
-        body.extend(notice(call.notify));
+        let notice = notice(call.notify);
+        if spec.preload && matches!(call.place, Place::Path { .. } | Place::At { .. }) {
+            body.extend(unless_passed(&notice));
+        }
+        body.extend(notice);
     }
     if !body.is_empty() {
         body.push(ret(Answer::Allow));
@@ -189,6 +204,13 @@ fn mode_mask(op: Op) -> Option<u32> {
         Op::Chmod => Some(S_ISUID),
         _ => None,
     }
+}
+
+/// Jump over the `notice` that follows, and to the answer behind it, where a call comes from [`PASSED`].
+fn unless_passed(notice: &[Instruction]) -> [Instruction; 4] {
+    #[allow(clippy::cast_possible_truncation, reason = "the two words are what is compared")]
+    let (high, low) = ((PASSED >> 32) as u32, PASSED as u32);
+    [load(12), jump(JEQ, high, 0, 2), load(8), jump(JEQ, low, skip(notice), 0)]
 }
 
 fn notice(notify: Notify) -> Vec<Instruction> {

@@ -23,7 +23,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     let guarded = !setup.plan.guarded.is_empty();
     // openat2 has its mode in memory, where it could become set-user-ID after it was looked at: always refused (ENOSYS), as
     // by a kernel that is too old for it; programs fall back to openat.
-    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: true });
+    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: true, preload: setup.plan.preloads() });
     if !guarded {
         return at(seccomp::install(&program));
     }

@@ -15,6 +15,7 @@ mod mirror;
 mod mounts;
 mod network;
 mod overlay;
+mod preload;
 mod proc;
 mod setup;
 mod stdio;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::mirror::Mirror;
 use super::overlay::{Memory, Overlays, Tree};
+use super::preload;
 use super::stubs::{link, relative, stub, target};
 use super::watch::{Free, root_of};
 use super::{Failure, Step};
@@ -130,7 +131,7 @@ impl Builder<'_> {
                 Op::Bind { path, view, rule } => self.clone_bind(path, *view, *rule)?,
                 Op::Private { path, .. } => Some(clone_private(path, private)?),
                 Op::Mirror { of: Some(of), rule, .. } => self.clone_bind(of, View::Read, *rule)?,
-                Op::Dev { console } => self.clone_devices(console.as_deref())?,
+                Op::Dev { console, .. } => self.clone_devices(console.as_deref())?,
                 _ => None,
             };
             if let Some(tree) = tree {
@@ -222,7 +223,7 @@ impl Builder<'_> {
             Op::Link { path, target } => link(root, path, target),
             Op::Mask { path, kind, .. } => self.mask(root, path, *kind),
             Op::Copy { path, files } => self.copy(root, path, files),
-            Op::Dev { .. } => self.dev(root),
+            Op::Dev { preload, .. } => self.dev(root, *preload),
             Op::Mirror { path, of, .. } => self.mirror(root, index, path, of.as_deref()),
             Op::Private { path, .. } => self.attach_private(root, index, path),
             Op::Bind { path, view, .. } => self.attach_bind(root, index, path, *view),
@@ -348,7 +349,7 @@ impl Builder<'_> {
     }
 
     /// A tmpfs with the usual nodes, links, `pts` and `shm`.
-    fn dev(&mut self, root: &OwnedFd) -> Done<()> {
+    fn dev(&mut self, root: &OwnedFd, preload: bool) -> Done<()> {
         let path = Path::new("/dev");
         let dev = self.frame(&target(root, path)?, "0755")?;
         for (name, tree) in std::mem::take(&mut self.devices) {
@@ -361,7 +362,8 @@ impl Builder<'_> {
         }
         let pts = mount::new_filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")], NOSUID | NOEXEC);
         attach_in(&dev, "pts", &pts.map_err(|e| Failure::of(Step::Attach, &e).about("/dev/pts"))?)?;
-        attach_in(&dev, "shm", &tmpfs("1777", "50%")?)
+        attach_in(&dev, "shm", &tmpfs("1777", "50%")?)?;
+        if preload { preload::put(&dev) } else { Ok(()) }
     }
 }
 

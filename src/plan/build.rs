@@ -1,11 +1,11 @@
 //! From what was asked and what is there to what will be done.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::Problem;
 use super::overlay::Overlaying;
-use super::{Error, Extent, Facts, Identity, Plan, Request, State, environment, mounts};
+use super::{Error, Extent, Facts, Identity, Op, Plan, Request, State, environment, mounts};
 use crate::policy::{Access, Limit, Origin, Policy, Rule, Target};
 
 /// The plan for one run.
@@ -17,9 +17,12 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
     check_limits(policy, &facts)?;
     let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
     let overlaying = Overlaying::of(policy, &request);
-    let layout =
+    let mut layout =
         mounts::layout(&facts, &request, &environment.wanted, overlaying, policy.context.job_dir().as_deref())?;
     environment.name_job_tmp(layout.job_tmp);
+    if spares_questions(policy, &layout.guarded, &request) && add_preload(&mut layout.ops) {
+        environment.preload();
+    }
     let mut notes = layout.notes;
     note_hard_links(policy, &facts, &mut notes)?;
     Ok(Plan {
@@ -39,6 +42,24 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         notes,
         request,
     })
+}
+
+/// Only where names are guarded is anybody asked. An inner sandbox may have another `/dev`, and the loader complains of a
+/// library that it does not find.
+fn spares_questions(policy: &Policy, guarded: &[PathBuf], request: &Request) -> bool {
+    policy.fast_path.value && !guarded.is_empty() && !request.nested_userns
+}
+
+/// Gives false where there is no library for this processor, or no place for it.
+fn add_preload(ops: &mut [Op]) -> bool {
+    let dev = ops.iter_mut().find_map(|op| if let Op::Dev { preload, .. } = op { Some(preload) } else { None });
+    match dev {
+        Some(preload) if cfg!(preload) => {
+            *preload = true;
+            true
+        }
+        _ => false,
+    }
 }
 
 /// What this host gives no means for is refused.

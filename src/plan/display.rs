@@ -88,8 +88,11 @@ impl Plan {
             Op::Stub { kind: Kind::File, .. } => format!("make     {path}  (in a directory of ours)"),
             Op::Link { target, .. } => format!("link     {path} -> {}  (in a directory of ours)", target.display()),
             Op::Copy { files, .. } => format!("copy     {path}: {} files, owned by the caller", files.len()),
-            Op::Dev { console: Some(tty) } => format!("dev      /dev, with {} as console", tty.display()),
-            Op::Dev { console: None } => "dev      /dev".into(),
+            Op::Dev { console, preload } => {
+                let console = console.as_ref().map(|tty| format!(", with {} as console", tty.display()));
+                let preload = if *preload { ", with the fast path's library" } else { "" };
+                format!("dev      /dev{}{preload}", console.unwrap_or_default())
+            }
         }
     }
 

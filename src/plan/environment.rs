@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::Request;
+use super::{PRELOAD, Request};
 use crate::policy::{Environment, GitMode, Policy};
 
 /// What the command gets, and what that asks of the file system.
@@ -27,7 +27,22 @@ impl Built {
         }
         self.promised.push((tmp, JOB_DIR));
     }
+
+    /// Have programs started with the fast path's library, behind those that they are started with anyway.
+    pub(super) fn preload(&mut self) {
+        for (name, added) in PRELOADING {
+            match self.variables.iter_mut().find(|(other, _)| other == name) {
+                Some((_, value)) if !value.is_empty() => value.push([":", added].concat()),
+                Some((_, value)) => *value = added.into(),
+                None => self.variables.push((name.into(), added.into())),
+            }
+        }
+    }
 }
+
+/// Variables to which the fast path adds something, after what is there. The first is a list of libraries (`ld.so(8)`). In
+/// the second a sanitizer that is a library is told not to insist on being the first one.
+const PRELOADING: [(&str, &str); 2] = [("LD_PRELOAD", PRELOAD), ("ASAN_OPTIONS", "verify_asan_link_order=0")];
 
 const JOB_DIR: &str = "CLAUDE_JOB_DIR";
 /// Below this lies what stands in for a job directory that cannot be changed at its own place.

@@ -149,8 +149,19 @@ pub enum Op {
     Link { path: PathBuf, target: PathBuf },
     /// Show copies of files that the command could not use as they are, owned by the caller.
     Copy { path: PathBuf, files: Vec<PathBuf> },
-    /// A minimal `/dev`; the caller's terminal appears at `/dev/console`.
-    Dev { console: Option<PathBuf> },
+    /// A minimal `/dev`; the caller's terminal appears at `/dev/console`, the fast path's library at [`PRELOAD`].
+    Dev { console: Option<PathBuf>, preload: bool },
+}
+
+/// Where the fast path's library lies inside.
+pub const PRELOAD: &str = "/dev/stockade/preload.so";
+
+impl Plan {
+    /// Are the command's programs started with the fast path's library?
+    #[must_use]
+    pub fn preloads(&self) -> bool {
+        self.mounts.iter().any(|op| matches!(op, Op::Dev { preload: true, .. }))
+    }
 }
 
 impl Op {

@@ -313,7 +313,7 @@ impl<'a> Builder<'a> {
             }
         }
         if self.within(Path::new("/dev")) == Region::Frame {
-            self.ops.push(Op::Dev { console: self.facts.terminal.clone() });
+            self.ops.push(Op::Dev { console: self.facts.terminal.clone(), preload: false });
         }
         let config = Path::new("/etc/ssh/ssh_config.d");
         let one_user = !self.facts.caller.can_map && self.facts.caller.uid != 0;

@@ -41,6 +41,8 @@ pub(super) struct Document {
     pub(super) overlay: OverlayTable,
     pub(super) git: Option<Spanned<GitMode>>,
     pub(super) strict: Option<Spanned<bool>>,
+    #[serde(rename = "fast-path")]
+    pub(super) fast_path: Option<Spanned<bool>>,
 }
 
 #[derive(Default, serde::Deserialize)]

@@ -30,6 +30,8 @@ pub struct Sources {
     pub git: Option<(GitMode, Origin)>,
     /// Limits from the command line, as `name=value`.
     pub limits: Vec<String>,
+    /// The fast path, if the command line says.
+    pub fast_path: Option<(bool, Origin)>,
     /// `--strict` was given.
     pub strict: bool,
     /// Who asks for everything outside of what is writable to be an overlay.
@@ -63,9 +65,9 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     }
     settings.add_flags(sources)?;
     let rules = gather_rules(sources, &settings, &mut files)?;
-    let Settings { network, environment, session, git, strict, overlay, redirect, limits } = settings;
+    let Settings { network, environment, session, git, strict, fast_path, overlay, redirect, limits } = settings;
     let context = sources.context.clone();
-    Ok(Policy { rules, network, environment, session, git, strict, limits, overlay, redirect, context })
+    Ok(Policy { rules, network, environment, session, git, strict, fast_path, limits, overlay, redirect, context })
 }
 
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {

@@ -49,6 +49,8 @@ pub struct Policy {
     pub git: Setting<GitMode>,
     /// End or refuse a run where the default is to state a known limit.
     pub strict: Setting<bool>,
+    /// Start the command's programs with the library of the fast path, where it helps.
+    pub fast_path: Setting<bool>,
     /// How much a run may use.
     pub limits: Limits,
     /// What holds for every overlay.

@@ -20,6 +20,7 @@ pub(super) struct Settings {
     pub(super) session: SessionSettings,
     pub(super) git: Setting<GitMode>,
     pub(super) strict: Setting<bool>,
+    pub(super) fast_path: Setting<bool>,
     pub(super) limits: Limits,
     pub(super) overlay: OverlaySettings,
     pub(super) redirect: Setting<bool>,
@@ -33,6 +34,7 @@ impl Settings {
             session: SessionSettings { id_from: Vec::new(), idle: IDLE },
             git: Setting { value: GitMode::Guarded, origin: Origin::BuiltIn },
             strict: Setting { value: false, origin: Origin::BuiltIn },
+            fast_path: Setting { value: true, origin: Origin::BuiltIn },
             limits: Limits::default(),
             overlay: OverlaySettings::default(),
             redirect: Setting { value: false, origin: Origin::BuiltIn },
@@ -44,6 +46,7 @@ impl Settings {
         replace(&mut self.network, document.network.mode.as_ref(), file);
         replace(&mut self.git, document.git.as_ref(), file);
         replace(&mut self.strict, document.strict.as_ref(), file);
+        replace(&mut self.fast_path, document.fast_path.as_ref(), file);
         replace(&mut self.redirect, file.redirect.as_ref(), file);
         self.overlay.size = document.overlay.size.or(self.overlay.size);
         self.overlay.scope = document.overlay.scope.unwrap_or(self.overlay.scope);
@@ -66,6 +69,9 @@ impl Settings {
         }
         if let Some((value, origin)) = sources.git.clone() {
             self.git = Setting { value, origin };
+        }
+        if let Some((value, origin)) = sources.fast_path.clone() {
+            self.fast_path = Setting { value, origin };
         }
         if sources.strict {
             self.strict = Setting { value: true, origin: Origin::Flag("--strict".to_owned()) };

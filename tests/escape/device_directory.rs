@@ -6,7 +6,7 @@ use crate::support::{Sandbox, entries};
 fn has_no_disk_no_memory_no_messages() {
     let allowed = [
         "console", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom",
-        "zero", "core", "mqueue",
+        "zero", "core", "mqueue", "stockade",
     ];
     let host = entries("/dev".as_ref());
     let outcome = Sandbox::new().run().argv(["ls", "-A", "/dev"]).ok();

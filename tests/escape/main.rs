@@ -14,6 +14,7 @@ mod device_directory;
 mod device_mode;
 mod device_node;
 mod file_handle;
+mod forged_page;
 mod git_bare_root;
 mod git_commondir;
 mod git_config;

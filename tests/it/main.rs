@@ -9,6 +9,7 @@ mod concurrency;
 mod doctor;
 mod environment;
 mod explain;
+mod fast_path;
 mod git;
 mod guard_host;
 mod guard_many;

@@ -11,14 +11,20 @@ use super::*;
 struct Data {
     nr: u32,
     arch: u32,
+    from: u64,
     args: [u64; 6],
 }
+
+/// Where calls come from that are not the fast path's.
+const ELSEWHERE: u64 = 0x7fff_1234_5678;
 
 impl Data {
     fn word(&self, offset: u32) -> u32 {
         match offset {
             0 => self.nr,
             4 => self.arch,
+            8 => self.from as u32,
+            12 => (self.from >> 32) as u32,
             16..64 if offset.is_multiple_of(4) => {
                 let arg = self.args[(offset as usize - 16) / 8];
                 if offset.is_multiple_of(8) { arg as u32 } else { (arg >> 32) as u32 }
@@ -72,12 +78,12 @@ fn expected(spec: FilterSpec, data: &Data) -> Answer {
         return EOPNOTSUPP;
     }
     match CALLS.iter().find(|call| call.number(spec.arch) == Some(data.nr)) {
-        Some(call) => expected_of(call, spec, &data.args.map(|arg| arg as u32)),
+        Some(call) => expected_of(call, spec, data.from, &data.args.map(|arg| arg as u32)),
         None => Answer::Allow,
     }
 }
 
-fn expected_of(call: &Call, spec: FilterSpec, args: &[u32; 6]) -> Answer {
+fn expected_of(call: &Call, spec: FilterSpec, from: u64, args: &[u32; 6]) -> Answer {
     let refused = match call.name {
         "open" => args[1] & (0o100 | 0o20_000_000) != 0 && args[2] & 0o6000 != 0,
         "openat" => args[2] & (0o100 | 0o20_000_000) != 0 && args[3] & 0o6000 != 0,
@@ -95,19 +101,22 @@ fn expected_of(call: &Call, spec: FilterSpec, args: &[u32; 6]) -> Answer {
         "bind" => args[2] > 2,
         _ => true,
     };
+    let has_path = !matches!(call.place, Place::Descriptor { .. } | Place::Address { .. });
+    let passed = spec.preload && from == 0x7000_0002 && has_path;
     match () {
         () if call.name == "openat2" && spec.strict => ENOSYS,
         () if refused => EPERM,
-        () if asked && spec.guarded => Answer::Notify,
+        () if asked && spec.guarded && !passed => Answer::Notify,
         () => Answer::Allow,
     }
 }
 
 fn specs() -> impl Iterator<Item = FilterSpec> {
-    (0..8).map(|bits| FilterSpec {
+    (0..16).map(|bits| FilterSpec {
         arch: if bits & 1 == 0 { Arch::X86_64 } else { Arch::Aarch64 },
         guarded: bits & 2 != 0,
         strict: bits & 4 != 0,
+        preload: bits & 8 != 0,
     })
 }
 
@@ -149,8 +158,12 @@ fn every_call_with_every_word_that_matters() {
             for (i, &a) in WORDS.iter().enumerate() {
                 for (j, &b) in WORDS.iter().enumerate() {
                     let args = [WORDS[(i + j) % WORDS.len()], a, b, a, b, 0];
-                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), args });
-                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), args: [0, a, a, b, b, 0] });
+                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args });
+                    check(
+                        spec,
+                        &program,
+                        &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args: [0, a, a, b, b, 0] },
+                    );
                 }
             }
         }
@@ -163,7 +176,7 @@ fn other_abis_are_refused_whatever_they_call() {
         let program = program(&spec);
         for arch in [0x4000_0003, 0x4000_0028, 0, Arch::X86_64.audit(), Arch::Aarch64.audit()] {
             for nr in 0..600 {
-                check(spec, &program, &Data { nr, arch, args: [0; 6] });
+                check(spec, &program, &Data { nr, arch, from: PASSED, args: [0; 6] });
             }
         }
     }
@@ -171,12 +184,38 @@ fn other_abis_are_refused_whatever_they_call() {
 
 #[test]
 fn a_high_word_does_not_get_a_call_past() {
-    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: false };
+    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: false, preload: true };
     let program = program(&spec);
-    let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), args }).0;
+    let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args }).0;
     assert_eq!(ask(16, [0, 0xDEAD_BEEF_0000_5412, 0, 0, 0, 0]), EPERM.value());
     assert_eq!(ask(90, [0, 0xDEAD_0000_0000 | 0o4755, 0, 0, 0, 0]), EPERM.value());
     assert_eq!(ask(2, [0, 0x1_0000_0001, 0, 0, 0, 0]), Answer::Notify.value());
+}
+
+/// Asking is what it is spared, nothing that is refused without.
+#[test]
+fn the_fast_path_is_one_address_and_spares_questions_about_paths_only() {
+    for spec in specs() {
+        let program = program(&spec);
+        for from in [PASSED, PASSED - 1, PASSED + 1, PASSED | 1 << 32, PASSED - 2, 0] {
+            for nr in 0..600 {
+                for &word in &WORDS {
+                    check(spec, &program, &Data { nr, arch: spec.arch.audit(), from, args: [word; 6] });
+                }
+            }
+        }
+    }
+    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: true, preload: true };
+    let program = program(&spec);
+    let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), from: PASSED, args }).0;
+    // openat, to write; with a set-user-ID mode; chmod with one; fchmod; openat2; io_uring_setup; TIOCSTI.
+    assert_eq!(ask(257, [0, 0, 1, 0, 0, 0]), Answer::Allow.value());
+    assert_eq!(ask(257, [0, 0, 0o101, 0o4755, 0, 0]), EPERM.value());
+    assert_eq!(ask(90, [0, 0o4755, 0, 0, 0, 0]), EPERM.value());
+    assert_eq!(ask(91, [0, 0o755, 0, 0, 0, 0]), Answer::Notify.value());
+    assert_eq!(ask(437, [0; 6]), ENOSYS.value());
+    assert_eq!(ask(425, [0; 6]), ENOSYS.value());
+    assert_eq!(ask(16, [0, 0x5412, 0, 0, 0, 0]), EPERM.value());
 }
 
 /// Else the kernel would run the program for each `read`.
@@ -186,7 +225,11 @@ fn numbers_without_a_block_load_no_argument() {
         let program = program(&spec);
         let quiet = |nr: &u32| CALLS.iter().all(|call| call.number(spec.arch) != Some(*nr)) && *nr != ioctl(spec.arch);
         for nr in (0..600).filter(quiet) {
-            assert_eq!(run(&program, &Data { nr, arch: spec.arch.audit(), args: [0; 6] }).1, 0, "{nr}");
+            assert_eq!(
+                run(&program, &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args: [0; 6] }).1,
+                0,
+                "{nr}"
+            );
         }
     }
 }
@@ -216,6 +259,6 @@ proptest! {
     #[test]
     fn any_call_is_answered_as_told(bits in 0usize..8, nr in 0u32..600, args in any::<[u64; 6]>()) {
         let spec = specs().nth(bits).expect("one of eight");
-        check(spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), args });
+        check(spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args });
     }
 }
