@@ -28,6 +28,7 @@ use super::task::{Opening, Task};
 use crate::policy::Rules;
 use crate::sys;
 use crate::sys::Errno;
+use crate::sys::fs::FileId;
 use crate::sys::notify::{Answer, Listener, Notification};
 
 /// `RENAME_EXCHANGE`
@@ -42,8 +43,17 @@ pub enum Error {
     Receive(#[source] sys::Error),
 }
 
-/// Told of every directory that was made and below which nothing is protected, before its maker goes on.
-pub type NewDirectory = Box<dyn FnMut(&Path) + Send>;
+/// What the broker did to a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened<'a> {
+    /// It is new at this path, as seen inside, and nothing below it is protected.
+    New { path: &'a Path, file: FileId },
+    /// It has another path now, or none of those that it had.
+    Moved,
+}
+
+/// Told before whoever asked for it goes on.
+pub type Tell = Box<dyn FnMut(&Happened<'_>) + Send>;
 
 /// What a broker goes by.
 pub struct Setup {
@@ -56,7 +66,7 @@ pub struct Setup {
     pub denials: Arc<Mutex<Denials>>,
     /// Directories that have another path inside than on the host: (inside, host). Rules speak of the path inside.
     pub moved: Vec<(PathBuf, PathBuf)>,
-    pub new_directory: Option<NewDirectory>,
+    pub tell: Option<Tell>,
 }
 
 /// The broker of one sandbox. Runs on a thread of its own.
@@ -140,7 +150,7 @@ impl Broker {
         self.check_valid(task)?;
         act.perform(&host, task.caller)?;
         if let Act::Mkdir { .. } = act {
-            self.tell_of_directory(&path);
+            self.tell_of_directory(&path, &host);
         }
         Ok(Reply::Done(0))
     }
@@ -233,6 +243,10 @@ impl Broker {
         let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
         self.check_valid(task)?;
         sys::act::rename(from.dir.as_fd(), &from.name, to.dir.as_fd(), &to.name, task.flags())?;
+        if let Change::Rename { directory: true } | Change::Exchange { directory: true } = change {
+            self.tell(&Happened::Moved);
+            self.tell_of_directory(&new, &to);
+        }
         Ok(Reply::Done(0))
     }
 
@@ -324,11 +338,21 @@ impl Broker {
         }
     }
 
-    fn tell_of_directory(&mut self, path: &Path) {
-        if let Some(tell) = &mut self.setup.new_directory
-            && self.setup.rules.is_free(path)
+    fn tell(&mut self, happened: &Happened<'_>) {
+        if let Some(tell) = &mut self.setup.tell {
+            tell(happened);
+        }
+    }
+
+    fn tell_of_directory(&mut self, path: &Path, host: &HostSpot) {
+        if self.setup.tell.is_none() || !self.setup.rules.is_free(path) {
+            return;
+        }
+        // Somebody outside may have taken it away already.
+        if let Ok(stat) = sys::act::stat_at(host.dir.as_fd(), host.bare_name())
+            && stat.is_dir()
         {
-            tell(path);
+            self.tell(&Happened::New { path, file: stat.file });
         }
     }
 }

@@ -13,5 +13,5 @@ mod reply;
 mod resolve;
 mod task;
 
-pub use broker::{Broker, Error, NewDirectory, Setup};
+pub use broker::{Broker, Error, Happened, Setup, Tell};
 pub use denial::{Denial, Denials, Escaped};

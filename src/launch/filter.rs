@@ -37,7 +37,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
 }
 
 /// The mounts that show guarded directories. A writable path that does not exist yet counts by what is there of it.
-fn guarded_mounts(plan: &Plan) -> Result<Vec<u64>, Failure> {
+pub(super) fn guarded_mounts(plan: &Plan) -> Result<Vec<u64>, Failure> {
     let mut mounts = Vec::new();
     for path in &plan.guarded {
         let mount = at(mount_of(path))?;

@@ -8,6 +8,7 @@
 mod detach;
 mod failure;
 mod filter;
+mod graft;
 mod init;
 mod limits;
 mod message;
@@ -70,13 +71,14 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     };
     let at_fork = |error| Failure::of(Step::Fork, &error);
     let (ours, theirs) = socket::pair().map_err(at_fork)?;
+    let graft = (!plan.guarded.is_empty()).then(socket::pair).transpose().map_err(at_fork)?.unzip();
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
     let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
     let supervisor = process::own_pid();
     let foreground = supervise::owns_terminal();
     match process::fork().map_err(at_fork)? {
         Forked::Child => {
-            drop(ours);
+            drop((ours, graft.0));
             let locks = layers.iter().flat_map(|layers| &layers.leases);
             let leases = lease.fds().chain(locks.map(AsFd::as_fd)).collect();
             let traced = trace.is_some();
@@ -86,6 +88,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
                 layers,
                 stdio: &stdio,
                 control: theirs,
+                graft: graft.1,
                 supervisor,
                 mask,
                 leases,
@@ -95,8 +98,8 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
             setup::run(&setup, network)
         }
         Forked::Parent(child) => {
-            drop(theirs);
-            let running = Running::new(plan, child, ours, stdio, parent, begin, trace)?;
+            drop((theirs, graft.1));
+            let running = Running::new(plan, child, (ours, graft.0), stdio, parent, begin, trace)?;
             Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect()))
         }
     }

@@ -249,7 +249,7 @@ impl Builder<'_> {
         mount::attach(&tree, &place).map_err(attaching(path))?;
         if view == View::Write && !stubbed {
             let root = if self.lies_in_overlay(index) { self.root_of(path)? } else { None };
-            self.free.push(Free { path: path.to_owned(), file: cloned, tree, root });
+            self.free.push(Free { path: path.to_owned(), file: cloned, tree, root, needless: false });
         }
         Ok(())
     }

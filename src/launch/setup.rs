@@ -28,6 +28,8 @@ pub(super) struct Setup<'a> {
     pub(super) layers: &'a [Layers],
     pub(super) stdio: &'a Stdio,
     pub(super) control: OwnedFd,
+    /// Where the broker tells of directories that it made or moved, if names are guarded.
+    pub(super) graft: Option<OwnedFd>,
     /// The supervisor.
     pub(super) supervisor: Pid,
     /// The signal mask that the command gets.
@@ -154,6 +156,7 @@ fn fork_init(setup: &Setup<'_>, built: &Built) -> Result<(Pid, OwnedFd), Failure
             let ended = at(Step::ForkInit, process::pidfd(init))?;
             let mut keep = setup.leases.clone();
             keep.extend([setup.control.as_fd(), ended.as_fd()]);
+            keep.extend(setup.graft.as_ref().map(AsFd::as_fd));
             keep.extend(built.masks.as_ref().map(AsFd::as_fd));
             keep.extend(built.free.iter().map(|free| free.tree.as_fd()));
             keep.extend(built.mirrors.iter().flat_map(Mirror::fds));

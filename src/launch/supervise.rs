@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
-use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, setup};
+use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, graft, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
 use crate::policy::{Limit, Limits, Rules};
@@ -101,6 +101,8 @@ pub struct Running {
     names: Arc<Rules>,
     denials: Arc<Mutex<Denials>>,
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
+    /// To the process that can mount.
+    graft: Option<OwnedFd>,
     pumps: Pumps,
     terminal: Option<OwnedFd>,
     overlays: OverlayReport,
@@ -130,7 +132,7 @@ impl Running {
     pub(super) fn new(
         plan: &Plan,
         child: Pid,
-        control: OwnedFd,
+        (control, graft): (OwnedFd, Option<OwnedFd>),
         stdio: Stdio,
         parent: Option<OwnedFd>,
         begin: Instant,
@@ -147,6 +149,7 @@ impl Running {
             names: Arc::clone(&plan.names),
             denials: Arc::default(),
             broker: None,
+            graft,
             pumps,
             terminal: terminal::controlling(),
             overlays: OverlayReport::default(),
@@ -207,7 +210,7 @@ impl Running {
             mounts: mounts.into_iter().collect(),
             denials: Arc::clone(&self.denials),
             moved: Vec::new(),
-            new_directory: None,
+            tell: self.graft.take().map(graft::teller),
         };
         let broker = Broker::new(listener, setup).map_err(failed)?;
         let thread = std::thread::Builder::new().name("broker".into()).spawn(move || broker.run());

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::graft::{Grafts, Told};
 use super::message::{self, Report};
 use super::mirror::Mirror;
 use super::mounts::{Built, mask};
@@ -41,6 +42,8 @@ pub(super) struct Free {
     /// Of a mount in an overlay, where its directory lies on the host's file system: the place where it is mounted is the
     /// overlay's, and does not follow what the host moves.
     pub(super) root: Option<PathBuf>,
+    /// It lies in another one, where it is needless, and cannot be removed: it goes as soon as nobody works in it.
+    pub(super) needless: bool,
 }
 
 /// Watch until pid 1 has ended; gives its exit status.
@@ -73,6 +76,7 @@ struct Watcher<'a> {
     watch: Option<Watch>,
     /// Still to be tried, at that time.
     watch_from: Option<Instant>,
+    grafts: Option<Grafts<'a>>,
 }
 
 impl<'a> Watcher<'a> {
@@ -82,7 +86,8 @@ impl<'a> Watcher<'a> {
         let strict = setup.plan.strict;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
         let watch_from = Some(Instant::now() + settled);
-        Self { names, hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from }
+        let grafts = setup.graft.as_ref().map(|told| Grafts::new(told, setup.plan));
+        Self { names, hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from, grafts }
     }
 
     fn is_needed(&self) -> bool {
@@ -110,11 +115,28 @@ impl<'a> Watcher<'a> {
     }
 
     /// Wait until something may have changed (false), or pid 1 has ended (true).
-    fn wait(&self, ended: &OwnedFd) -> bool {
-        let timeout = (self.is_needed() && self.watch.is_none()).then_some(LOOK_EVERY);
-        let mut fds: Vec<BorrowedFd<'_>> = vec![ended.as_fd()];
-        fds.extend(self.watch.as_ref().map(AsFd::as_fd));
-        socket::wait_readable(&fds, timeout).is_ok_and(|ready| ready[0])
+    fn wait(&mut self, ended: &OwnedFd) -> bool {
+        loop {
+            let looks = self.is_needed() && self.watch.is_none() || self.free.iter().any(|free| free.needless);
+            let timeout = looks.then_some(LOOK_EVERY);
+            let mut fds: Vec<BorrowedFd<'_>> = vec![ended.as_fd()];
+            fds.extend(self.grafts.as_ref().map(AsFd::as_fd));
+            fds.extend(self.watch.as_ref().map(AsFd::as_fd));
+            let Ok(ready) = socket::wait_readable(&fds, timeout) else { return false };
+            if ready[0] {
+                return true;
+            }
+            if self.grafts.is_none() || !ready[1] {
+                return false;
+            }
+            match self.grafts.as_mut().map(Grafts::hear) {
+                // Mounts are where they belong when its mover goes on.
+                Some(Told::Moved) => return false,
+                Some(Told::New(free)) => self.free.extend(free),
+                // The supervisor has gone, or goes: nobody will tell anything any more.
+                Some(Told::Nothing) | None => self.grafts = None,
+            }
+        }
     }
 
     /// Put everything right that the host may have changed. First it is made sure that later changes are told.
@@ -137,21 +159,23 @@ impl<'a> Watcher<'a> {
             .into_iter()
             .filter_map(|free| self.keep(free).transpose())
             .collect::<Result<_, _>>()?;
+        if let Some(grafts) = &mut self.grafts {
+            grafts.settled();
+        }
         Ok(())
     }
 
     /// A mount that is where it belongs, else take it away. The command itself may have moved or removed it, by the broker.
     fn keep(&self, free: Free) -> Result<Option<Free>, Failure> {
         if free.is_in_place(self.mounts.as_ref()) {
-            return Ok(Some(free));
+            return if free.needless { free.unless_idle() } else { Ok(Some(free)) };
         }
         let place = if free.root.is_none() { mount::place_of(&free.tree).ok() } else { None };
         let allowed = place.filter(|place| self.names.is_free(place));
         match allowed {
             // Whoever works in it stays where it is: a mount that is taken away has nothing above it.
-            Some(path) if is_served(&path) => return Ok(Some(Free { path, ..free })),
-            // Inside another one it is needless, and could not be removed.
-            Some(_) => drop(detach(&free)?),
+            Some(path) if is_served(&path) => return Ok(Some(Free { path, needless: false, ..free })),
+            Some(path) => return Free { path, ..free }.unless_idle(),
             None => {
                 close(&free);
                 if detach(&free)? {
@@ -189,12 +213,32 @@ impl<'a> Watcher<'a> {
 }
 
 impl Free {
+    /// Take the mount away, unless somebody works in it, who would have nothing above any more.
+    fn unless_idle(self) -> Result<Option<Self>, Failure> {
+        if fs::fstat(&self.tree).is_ok_and(|stat| is_worked_in(stat.mount)) {
+            return Ok(Some(Self { needless: true, ..self }));
+        }
+        detach(&self)?;
+        Ok(None)
+    }
+
     fn is_in_place(&self, mounts: Option<&File>) -> bool {
         if let Some(root) = &self.root {
             return mounts.is_some_and(|mounts| root_of(mounts, &self.path).as_ref() == Some(root));
         }
         fs::open_place(&self.path).and_then(fs::fstat).is_ok_and(|there| there.file == self.file)
     }
+}
+
+/// Is this mount the working directory of some process inside? Whose that is cannot be told is not inside.
+fn is_worked_in(mount: u64) -> bool {
+    let Ok(processes) = fs::open(Path::new("/proc"), OFlags::RDONLY | OFlags::DIRECTORY).and_then(fs::entries) else {
+        return false;
+    };
+    processes.iter().filter(|entry| entry.name.as_encoded_bytes()[0].is_ascii_digit()).any(|entry| {
+        let cwd = Path::new("/proc").join(&entry.name).join("cwd");
+        fs::stat(&cwd).is_ok_and(|stat| stat.mount == mount)
+    })
 }
 
 /// Does the broker serve the directory above?

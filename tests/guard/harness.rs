@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, RwLock};
 
 use stockade::guard::calls::Arch;
 use stockade::guard::filter::{FilterSpec, program};
-use stockade::guard::{Broker, Denials, Setup};
+use stockade::guard::{Broker, Denials, Happened, Setup, Tell};
 use stockade::policy::{Access, Context, Flag, Rules, Sources, load};
 use stockade::sys::caller::Caller;
 use stockade::sys::fs::{CWD, fstat, open_place};
@@ -104,24 +105,24 @@ impl Project {
     pub(crate) fn run_told(&self, case: &str) -> Vec<PathBuf> {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
-        let new_directory = Box::new(move |path: &Path| tell.lock().expect("no panic").push(path.to_path_buf()));
-        self.run_with(case, &Arc::default(), Some(new_directory));
+        let tell = Box::new(move |happened: &Happened<'_>| {
+            let Happened::New { path, file } = happened else { return };
+            let there = std::fs::metadata(path).expect("it is there");
+            assert_eq!(there.ino(), file.ino);
+            tell.lock().expect("no panic").push(path.to_path_buf());
+        });
+        self.run_with(case, &Arc::default(), Some(tell));
         Arc::into_inner(told).expect("the broker is gone").into_inner().expect("no panic")
     }
 
-    fn run_with(
-        &self,
-        case: &str,
-        denials: &Arc<Mutex<Denials>>,
-        new_directory: Option<stockade::guard::NewDirectory>,
-    ) {
+    fn run_with(&self, case: &str, denials: &Arc<Mutex<Denials>>, tell: Option<Tell>) {
         let mut sandbox = Sandbox::start(self, case);
         let setup = Setup {
             rules: Arc::new(self.rules()),
             mounts: HashSet::from([sandbox.mount]),
             denials: denials.clone(),
             moved: Vec::new(),
-            new_directory,
+            tell,
         };
         let listener = sandbox.take_listener();
         let broker = std::thread::spawn(move || Broker::new(listener, setup).expect("a broker").run());

@@ -11,6 +11,7 @@ mod environment;
 mod explain;
 mod fast_path;
 mod git;
+mod graft;
 mod guard_host;
 mod guard_many;
 mod job_dir;
