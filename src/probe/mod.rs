@@ -1,9 +1,13 @@
-//! What is there: turns the rules' paths into places on this host. Reads only.
+//! What is there: turns the rules' paths into places on this host. Reads only; what [`trial`] does ends with a process of
+//! its own, or with the session that it is given.
 #![forbid(unsafe_code)]
 
+pub mod features;
 mod finder;
+pub mod host;
 mod overlay;
 mod second_ways;
+pub mod trial;
 mod worktree;
 
 use std::collections::BTreeMap;
@@ -15,8 +19,9 @@ use finder::Finder;
 use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
 use crate::policy::{Access, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
-use crate::sys::{self, Errno, process, terminal};
+use crate::sys::{self, process, terminal};
 
+pub use crate::sys::{Errno, Error as TrialError};
 pub use worktree::{git_lacks, linked};
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).

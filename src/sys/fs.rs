@@ -278,6 +278,8 @@ pub struct Space {
     pub total: u64,
     /// Bytes.
     pub available: u64,
+    /// 0 where the file system does not count files.
+    pub files: u64,
     pub files_available: u64,
 }
 
@@ -288,6 +290,7 @@ pub fn space(fd: impl AsFd) -> Result<Space> {
     Ok(Space {
         total: stat.f_blocks * stat.f_frsize,
         available: stat.f_bavail * stat.f_frsize,
+        files: stat.f_files,
         files_available: stat.f_ffree,
     })
 }

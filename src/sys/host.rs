@@ -52,6 +52,31 @@ pub fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// The kernel's release as it calls itself, such as `6.1.0-28-amd64` (uname(2)).
+#[must_use]
+pub fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// When and how the kernel was built, as it says itself (uname(2), `version`).
+#[must_use]
+pub fn build() -> String {
+    rustix::system::uname().version().to_string_lossy().into_owned()
+}
+
+/// Major and minor number of the kernel.
+#[must_use]
+pub fn version() -> (u32, u32) {
+    version_of(&release())
+}
+
+/// Major and minor number of a release.
+#[must_use]
+pub fn version_of(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 /// When a process was started, in clock ticks since the boot; with its pid and the boot's id that names it for ever.
 /// `None`: there is no such process, or it has ended and only waits to be reaped.
 pub fn start_time(pid: u32) -> Result<Option<u64>> {

@@ -19,6 +19,7 @@ pub mod mountinfo;
 pub mod namespace;
 pub mod notify;
 pub mod pipe;
+pub mod presence;
 pub mod process;
 pub mod seccomp;
 pub mod signal;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::{Errno, Error, Fd, Result, last_errno};
+use super::{Errno, Error, Fd, Result, host, last_errno};
 
 /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP` (Linux 6.6)
 const SYNC_WAKE_UP: libc::c_ulong = 1;
@@ -55,7 +55,7 @@ impl Listener {
         Ok(Self {
             request: words(sizes.seccomp_notif, size_of::<libc::seccomp_notif>()),
             response: words(sizes.seccomp_notif_resp, size_of::<libc::seccomp_notif_resp>()),
-            recv_ends: release() >= (6, 11),
+            recv_ends: host::version() >= (6, 11),
             fd,
         })
     }
@@ -157,12 +157,4 @@ fn sizes() -> Result<libc::seccomp_notif_sizes> {
     // SAFETY: the kernel writes one `seccomp_notif_sizes`.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes) };
     if result == 0 { Ok(sizes) } else { Err(Error::new("seccomp", format_args!("GET_NOTIF_SIZES"), last_errno())) }
-}
-
-/// Major and minor number of the kernel.
-fn release() -> (u32, u32) {
-    let uname = rustix::system::uname();
-    let text = uname.release().to_string_lossy();
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }

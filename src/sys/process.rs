@@ -105,6 +105,12 @@ pub fn can_map_users() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
+/// May this thread map user 0 of its own user namespace into a new one (`user_namespaces(7)`, Linux 5.12)?
+#[must_use]
+pub fn can_map_root() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETFCAP))
+}
+
 /// `pidfd_open(2)`: a descriptor that becomes readable when the process has ended.
 pub fn pidfd(pid: Pid) -> Result<OwnedFd> {
     rustix::process::pidfd_open(pid, PidfdFlags::empty())

@@ -42,7 +42,33 @@ pub fn install_with_listener(program: &[Instruction]) -> Result<OwnedFd> {
 /// listener already, only [`install_with_listener`] finds out.
 #[must_use]
 pub fn can_notify() -> bool {
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    knows_flags(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+}
+
+/// Does the kernel know user notification at all (Linux 5.0)?
+#[must_use]
+pub fn knows_listener() -> bool {
+    knows_flags(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+}
+
+/// A program that asks the listener about `getppid(2)` alone and allows everything else: for trying it out.
+#[must_use]
+pub fn ask_about_parent() -> [Instruction; 4] {
+    let number = u32::try_from(libc::SYS_getppid).unwrap_or(u32::MAX);
+    let line = |code, jf, k| Instruction { code, jt: 0, jf, k };
+    [
+        line(BPF_LOAD_WORD, 0, 0),
+        line(BPF_JUMP_EQUAL, 1, number),
+        line(BPF_RETURN, 0, libc::SECCOMP_RET_USER_NOTIF),
+        line(BPF_RETURN, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+const BPF_LOAD_WORD: u16 = 0x20;
+const BPF_JUMP_EQUAL: u16 = 0x15;
+const BPF_RETURN: u16 = 0x06;
+
+fn knows_flags(flags: libc::c_ulong) -> bool {
     let none = std::ptr::null::<libc::sock_fprog>();
     // SAFETY: a null program is refused, nothing is installed.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, none) };
