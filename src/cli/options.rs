@@ -283,6 +283,13 @@ pub(super) fn parse_id(text: String, origin: &str) -> Result<Id, Error> {
     text.parse().map_err(|source| Error::Id { text, origin: origin.to_owned(), source })
 }
 
+/// The policy of a run here without flags.
+pub(super) fn own_policy() -> Result<Policy, Error> {
+    let context = context(std::env::vars_os().collect(), None)?;
+    let config = Some(config_file(&context));
+    Ok(policy::load(&Sources { context, config, guarded: probe::can_guard(), ..Sources::default() })?)
+}
+
 /// How long an unused session lives by the user's own configuration.
 pub(super) fn idle() -> Result<Duration, Error> {
     let context = context(std::env::vars_os().collect(), None)?;

@@ -1,0 +1,147 @@
+//! Machines on which no run can work.
+
+use super::{checks, doctor, told};
+use crate::support::{Outcome, PYTHON, Sandbox, need};
+
+/// Runs `words` where no further user namespace can be made.
+fn without_user_namespaces(sandbox: &Sandbox, words: &str) -> Outcome {
+    let script = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces || exit 77
+        exec setpriv --bounding-set=-all --inh-caps=-all sh -c '{words}'"
+    );
+    sandbox.outside(&["unshare", "-Ur", "sh", "-c", &script])
+}
+
+#[test]
+fn names_the_setting_that_forbids_user_namespaces() {
+    if need("userns") && need("setpriv") {
+        let sandbox = Sandbox::new();
+        let outcome = without_user_namespaces(&sandbox, "$SK doctor --json").status(1);
+        let told = told(&outcome, "user namespaces", "failure");
+        assert!(told.contains("user.max_user_namespaces is 0"), "{}", outcome.describe());
+        assert!(told.contains("sysctl user.max_user_namespaces="), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn a_run_fails_closed_there_and_says_why() {
+    if need("userns") && need("setpriv") {
+        let sandbox = Sandbox::new();
+        let outcome = without_user_namespaces(&sandbox, "$SK run --no-config -- touch ran");
+        outcome.refused().says("namespace");
+        assert!(!sandbox.project.join("ran").exists());
+    }
+}
+
+/// Executes its arguments under a filter that answers `ERRNO` to the calls `NUMBERS`; with `FLAG` only where the second
+/// argument has it.
+const FILTERED: &str = "
+import ctypes, os, platform, struct, sys
+names = {'mount_setattr': (442, 442), 'process_vm_readv': (310, 270), 'seccomp': (317, 277)}
+name, errno, flag = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+number = names[name][platform.machine() != 'x86_64']
+lines = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 24), (0x45, 0 if flag else 0, 1 if flag else 0, flag),
+         (6, 0, 0, 0x50000 | errno), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *line) for line in lines))
+class Program(ctypes.Structure):
+    _fields_ = [('len', ctypes.c_ushort), ('filter', ctypes.c_void_p)]
+program = Program(len(lines), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(program)) == 0, ctypes.get_errno()
+os.execv(sys.argv[4], sys.argv[4:])
+";
+const EPERM: &str = "1";
+const EINVAL: &str = "22";
+const ENOSYS: &str = "38";
+/// `SECCOMP_FILTER_FLAG_NEW_LISTENER`
+const NEW_LISTENER: &str = "8";
+
+/// `doctor` where a call is answered otherwise.
+fn filtered(sandbox: &Sandbox, call: &str, errno: &str, flag: &str) -> Outcome {
+    let binary = sandbox.binary();
+    sandbox.outside(&[PYTHON, "-c", FILTERED, call, errno, flag, &binary, "doctor", "--json"])
+}
+
+#[test]
+fn names_a_call_that_is_missing_with_its_version() {
+    if need("python3") {
+        let outcome = filtered(&Sandbox::new(), "mount_setattr", ENOSYS, "0").status(1);
+        let told = told(&outcome, "kernel", "failure");
+        assert!(told.contains("mount_setattr(2) (Linux 5.12)"), "{}", outcome.describe());
+        assert_eq!(told.matches("(Linux ").count(), 1, "{}", outcome.describe());
+        // What follows from it is not given another cure.
+        assert!(super::told(&outcome, "a run", "failure").contains("see kernel"), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn names_missing_notification_with_its_version() {
+    if need("python3") {
+        let outcome = filtered(&Sandbox::new(), "seccomp", EINVAL, NEW_LISTENER).status(1);
+        assert!(told(&outcome, "notification", "failure").contains("Linux 5.19"), "{}", outcome.describe());
+        let kernel = told(&outcome, "kernel", "warning");
+        assert!(kernel.contains("WAIT_KILLABLE_RECV (Linux 5.19"), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn notices_that_memory_cannot_be_read() {
+    if need("python3") {
+        let outcome = filtered(&Sandbox::new(), "process_vm_readv", EPERM, "0").status(1);
+        assert!(told(&outcome, "notification", "failure").contains("memory"), "{}", outcome.describe());
+        // That is no guess: a guarded directory cannot be written there.
+        assert!(!told(&outcome, "a run here", "failure").is_empty(), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn a_chroot_without_proc() {
+    if need("root") && need("ldd") {
+        let sandbox = Sandbox::new();
+        let script = "set -e; mkdir -p root/bin root/tmp; cp \"$SK\" root/bin/stockade
+            for library in $(ldd \"$SK\" | grep -o '/[^ ]*'); do
+                mkdir -p root/${library%/*}; cp $library root/$library
+            done
+            exec env HOME=/ STOCKADE_STATE=/state chroot root /bin/stockade doctor --json";
+        let outcome = sandbox.script(script).status(1);
+        assert!(told(&outcome, "/proc", "failure").contains("mount -t proc"), "{}", outcome.describe());
+        assert!(told(&outcome, "root directory", "failure").contains("chroot"), "{}", outcome.describe());
+        assert!(told(&outcome, "user namespaces", "failure").contains("chroot"), "{}", outcome.describe());
+        assert_eq!(told(&outcome, "kernel", "failure"), "", "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn masked_parts_of_proc() {
+    if need("userns") {
+        let sandbox = Sandbox::new();
+        let script = "mount --bind /dev/null /proc/uptime && exec $SK doctor --json";
+        let outcome = sandbox.outside(&["unshare", "-Urm", "sh", "-c", script]).status(1);
+        let told = told(&outcome, "new /proc", "failure");
+        assert!(told.contains("/proc/uptime") && told.contains("--proc host"), "{}", outcome.describe());
+    }
+}
+
+#[test]
+fn inside_of_a_run() {
+    let (sandbox, binary) = Sandbox::new().own_binary();
+    let words = [binary.to_str().unwrap(), "doctor", "--json"];
+    let outcome = sandbox.run().read(&binary).argv(words).status(1);
+    assert!(told(&outcome, "kernel", "failure").contains("inside of a stockade run"), "{}", outcome.describe());
+    let namespaces = told(&outcome, "user namespaces", "failure");
+    assert!(namespaces.contains("as in every stockade run"), "{}", outcome.describe());
+    assert!(told(&outcome, "notification", "failure").contains("outer sandbox"), "{}", outcome.describe());
+}
+
+#[test]
+fn the_state_directory_of_somebody_else() {
+    let sandbox = Sandbox::new();
+    let open = sandbox.beside("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let outcome = doctor(&sandbox).env("STOCKADE_STATE", &open).plain().status(1);
+    let told = told(&outcome, "state directory", "failure");
+    assert!(told.contains("open to others") && told.contains("chmod 0700"), "{}", outcome.describe());
+    assert_eq!(checks(&outcome, "a run here").len(), 0, "{}", outcome.describe());
+}
