@@ -50,6 +50,8 @@ pub(super) enum Error {
     NoDescriptor { fd: u32, source: std::io::Error },
     #[error("cannot write the report {} (--report)", path.display())]
     Report { path: PathBuf, source: std::io::Error },
+    #[error("cannot read {} (--logs)", path.display())]
+    Transcript { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
     Overlay(Box<overlay::Error>),
     #[error("cannot write")]

@@ -5,12 +5,15 @@ mod disk;
 mod guarding;
 mod kernel;
 mod leftovers;
+mod logs;
 mod namespaces;
 mod overlays;
 mod place;
 mod runs;
 mod sockets;
 mod state;
+
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -26,6 +29,10 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Instead, count in these transcripts (files, or directories of them) the failures of tools that bubblewrap's races
+    /// caused
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    logs: Vec<PathBuf>,
 }
 
 /// Everything that is looked at, in the order in which it is told: what is said first causes what comes later.
@@ -43,6 +50,9 @@ const CHECKS: [fn(&Place) -> Vec<Check>; 10] = [
 ];
 
 pub(super) fn run(args: &Args) -> Done {
+    if !args.logs.is_empty() {
+        return logs::run(&args.logs, args.json);
+    }
     let place = Place::look();
     let checks: Vec<Check> = CHECKS.iter().flat_map(|check| check(&place)).collect();
     if args.json {

@@ -1,6 +1,7 @@
 //! `doctor` tries for real what a run needs, and says cause and cure.
 
 mod host;
+mod logs;
 mod place;
 
 use serde_json::Value;
