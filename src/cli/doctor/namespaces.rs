@@ -113,10 +113,9 @@ fn forbidden() -> (String, String) {
 
 fn apparmor() -> (String, String) {
     (
-        "AppArmor lets only programs with a profile use them (kernel.apparmor_restrict_unprivileged_userns is 1)"
-            .into(),
-        "as root: give this program an AppArmor profile with `userns,`, or sysctl \
-         kernel.apparmor_restrict_unprivileged_userns=0"
+        "AppArmor lets only programs with a profile use them (kernel.apparmor_restrict_unprivileged_userns is 1)".into(),
+        "as root: install packaging/apparmor/stockade as /etc/apparmor.d/stockade, with the path of this program in it, and \
+         apparmor_parser -r /etc/apparmor.d/stockade"
             .into(),
     )
 }
