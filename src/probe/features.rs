@@ -280,8 +280,7 @@ pub fn document() -> String {
         "# What stockade needs of the kernel\n\n\
          Made from the table in `src/probe/features.rs`, which `stockade doctor` uses too: it tries each of them that can be\n\
          tried, and names the version of what is missing. User, mount, pid, IPC, UTS and network namespaces are needed\n\
-         besides, and `/proc`. Runs are possible from Linux {major}.{minor} on, with every kind of rule from 5.19; tested are 6.1\n\
-         and later.\n\n\
+         besides, and `/proc`. By this table runs need Linux {major}.{minor}, and every kind of rule 5.19; tested are 6.1 and later.\n\n\
          | feature | Linux | what for | without it |\n|---|---|---|---|\n"
     );
     for Feature { name, since: (major, minor), used_for, without, .. } in FEATURES {

@@ -32,6 +32,15 @@ pub(super) fn check(place: &Place) -> Vec<Check> {
     GROUPS.iter().filter_map(|(name, tried, attempts)| group(place, name, tried, attempts)).collect()
 }
 
+/// The name of the first check here without which no run of any kind is possible.
+pub(super) fn refused(place: &Place) -> Option<&'static str> {
+    let vital = GROUPS.iter().take(2);
+    let failed = |attempts: &[Attempt]| {
+        place.evidence.tried.iter().any(|one| attempts.contains(&one.attempt) && one.refused().is_some())
+    };
+    vital.filter(|(_, _, attempts)| failed(attempts)).map(|(name, ..)| *name).next()
+}
+
 /// Nothing is said of what could not be tried: what stands in its way has been told before.
 fn group(place: &Place, name: &'static str, tried: &'static str, attempts: &[Attempt]) -> Option<Check> {
     let made: Vec<&Tried> = place.evidence.tried.iter().filter(|one| attempts.contains(&one.attempt)).collect();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::check::Check;
+use super::namespaces;
 use super::place::Place;
 use super::state::with_session;
 use crate::cli::error::Error;
@@ -16,7 +17,8 @@ const ANYWHERE: &str = "ran a command that wrote to its /tmp, without network";
 const HERE: &str = "ran a command with the rules of this place, which asked whether it may write here";
 
 pub(super) fn check(place: &Place) -> Vec<Check> {
-    let anywhere = anywhere().after(place.hopeless());
+    let cause = place.hopeless().or_else(|| namespaces::refused(place));
+    let anywhere = anywhere().after(cause);
     let works = anywhere.severity == super::Severity::Ok;
     // What fails everywhere need not be said of this place too.
     std::iter::once(anywhere).chain(works.then(|| here(place))).collect()

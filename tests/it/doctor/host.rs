@@ -20,6 +20,8 @@ fn names_the_setting_that_forbids_user_namespaces() {
         let told = told(&outcome, "user namespaces", "failure");
         assert!(told.contains("user.max_user_namespaces is 0"), "{}", outcome.describe());
         assert!(told.contains("sysctl user.max_user_namespaces="), "{}", outcome.describe());
+        // Not the hint of a failed run, which leads here.
+        assert!(super::told(&outcome, "a run", "failure").contains("see user namespaces"), "{}", outcome.describe());
     }
 }
 

@@ -44,6 +44,9 @@ pub(super) fn errors(line: &[u8], session: &mut String) -> Result<Vec<ToolError>
     Ok(found.into_iter().map(error).collect())
 }
 
+/// Fields that hold what a tool was asked, or an answer a second time.
+const NO_ANSWERS: [&str; 3] = ["input", "arguments", "toolUseResult"];
+
 /// Every failed answer in a value, at whatever depth.
 fn gather(value: &Value, found: &mut Vec<(Race, Option<String>)>) {
     match value {
@@ -52,7 +55,8 @@ fn gather(value: &Value, found: &mut Vec<(Race, Option<String>)>) {
                 let call = ["tool_use_id", "call_id", "tool_call_id"].iter().find_map(|key| value[key].as_str());
                 found.extend(Race::of_text(&text).map(|race| (race, call.map(str::to_owned))));
             } else {
-                fields.values().for_each(|field| gather(field, found));
+                let told = fields.iter().filter(|(key, _)| !NO_ANSWERS.contains(&key.as_str()));
+                told.for_each(|(_, field)| gather(field, found));
             }
         }
         Value::Array(items) => items.iter().for_each(|item| gather(item, found)),
@@ -159,6 +163,8 @@ mod tests {
         let said =
             serde_json::json!({"type": "assistant", "message": {"content": [{"type": "text", "text": MESSAGE}]}});
         assert!(found(&said).is_empty());
+        let asked = serde_json::json!({"type": "tool_use", "input": {"is_error": true, "content": MESSAGE}});
+        assert!(found(&asked).is_empty());
     }
 
     #[test]
