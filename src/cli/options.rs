@@ -214,7 +214,6 @@ impl Options {
             strict: self.strict,
             redirect: self.redirected().map(flag),
             caches: self.caches,
-            guarded: probe::can_guard(),
         }
     }
 
@@ -287,7 +286,7 @@ pub(super) fn parse_id(text: String, origin: &str) -> Result<Id, Error> {
 pub(super) fn own_policy() -> Result<Policy, Error> {
     let context = context(std::env::vars_os().collect(), None)?;
     let config = Some(config_file(&context));
-    Ok(policy::load(&Sources { context, config, guarded: probe::can_guard(), ..Sources::default() })?)
+    Ok(policy::load(&Sources { context, config, ..Sources::default() })?)
 }
 
 /// How long an unused session lives by the user's own configuration.

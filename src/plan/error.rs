@@ -88,6 +88,9 @@ impl Error {
                 "a command in an earlier run could have made {}; name the place where it leads instead",
                 link.display()
             ),
+            Problem::NoNotification => "it needs Linux 5.19, and no sandbox around this one that uses it itself; \
+                `stockade doctor` tells which it is; without writable places (--read '$PROJECT' or --overlay '$PROJECT') a run works"
+                .into(),
             Problem::HardLink => "remove the other links, or leave out --strict".into(),
             _ => return None,
         })

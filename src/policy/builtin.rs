@@ -10,8 +10,6 @@ use super::{Access, Backing, Context, GitMode, Network, Origin, Rule, Target, bu
 /// What the built-in rules depend on besides the context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices {
-    /// Add rules that are stricter than a writable place around them.
-    pub(super) guarded: bool,
     pub(super) git: GitMode,
     pub(super) network: Network,
 }
@@ -155,9 +153,7 @@ pub(super) fn rules(context: &Context, choices: &Choices) -> impl Iterator<Item 
     rules.extend(secret_rules(context));
     if is_writable_project(context) {
         rules.push(rule(&context.project, Access::Write, None));
-        if choices.guarded {
-            rules.extend(project_rules(context, choices.git));
-        }
+        rules.extend(project_rules(context, choices.git));
     }
     rules.into_iter()
 }
@@ -169,9 +165,9 @@ pub(super) fn late_rules(
     choices: &Choices,
     opens: impl Fn(&Path) -> bool,
 ) -> impl Iterator<Item = Rule> {
-    let guards_git = choices.guarded && choices.git == GitMode::Guarded && is_writable_project(context);
+    let guards_git = choices.git == GitMode::Guarded && is_writable_project(context);
     let git = guards_git.then(|| builtin_git::late_rules(&context.project, context.git_lacks, opens));
-    let home = Some(context.home.clone()).filter(|home| choices.guarded && !home.as_os_str().is_empty());
+    let home = Some(context.home.clone()).filter(|home| !home.as_os_str().is_empty());
     let at_home = home.into_iter().flat_map(|home| {
         let names = TRUSTED.iter().chain(TRUSTED_AT_HOME);
         names.map(move |(name, reason)| rule(home.join(name), Access::Read, Some(reason)))

@@ -38,9 +38,6 @@ pub struct Sources {
     pub redirect: Option<Origin>,
     /// Add the usual tool caches as overlays.
     pub caches: bool,
-    /// Add the built-in rules that are stricter than a writable place around them. Without these a project is one free
-    /// directory.
-    pub guarded: bool,
 }
 
 /// A flag that makes a rule.
@@ -80,8 +77,7 @@ fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {
 fn gather_rules(sources: &Sources, settings: &Settings, files: &mut [PolicyFile]) -> Result<Rules, Error> {
     let context = &sources.context;
     let mut layers = Layers::new(&context.state);
-    let built_in =
-        builtin::Choices { guarded: sources.guarded, git: settings.git.value, network: settings.network.value };
+    let built_in = builtin::Choices { git: settings.git.value, network: settings.network.value };
     for rule in builtin::rules(context, &built_in) {
         layers.add_built_in(rule);
     }

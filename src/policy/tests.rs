@@ -21,7 +21,7 @@ fn context() -> Context {
 }
 
 fn sources() -> Sources {
-    Sources { context: context(), guarded: true, ..Sources::default() }
+    Sources { context: context(), ..Sources::default() }
 }
 
 fn flag(access: Access, value: &str) -> Flag {
@@ -119,13 +119,6 @@ mod built_in {
         let opened = lacking(&[(Access::Write, "/home/me/project/.git/modules/m")]);
         assert_eq!(judged(&opened, names), [read, read, write, write]);
         assert_eq!(access(&opened, &format!("{git}/modules/m/sequencer/opts")), read);
-    }
-
-    #[test]
-    fn without_guarded_names_a_project_is_free() {
-        let policy = load(&Sources { guarded: false, ..sources() }).expect("a policy");
-        assert!(policy.rules.is_free(Path::new("/home/me/project")));
-        assert_eq!(access(&policy, "/home/me/.aws"), Access::Hide);
     }
 
     #[test]

@@ -53,8 +53,7 @@ pub struct Evidence {
     pub notified: Option<Notified>,
 }
 
-const GUARDED: &str =
-    "rules that are stricter than a writable place around them; the built-in ones of a project are left out";
+const GUARDED: &str = "rules that are stricter than a writable place around them";
 const ROOT: &str = "mounts are descriptors until they are attached, each to the very directory that was meant";
 
 /// Everything, oldest first.

@@ -61,8 +61,13 @@ const NEW_LISTENER: &str = "8";
 
 /// `doctor` where a call is answered otherwise.
 fn filtered(sandbox: &Sandbox, call: &str, errno: &str, flag: &str) -> Outcome {
+    filtered_call(sandbox, [call, errno, flag], &["doctor", "--json"])
+}
+
+fn filtered_call(sandbox: &Sandbox, filter: [&str; 3], args: &[&str]) -> Outcome {
     let binary = sandbox.binary();
-    sandbox.outside(&[PYTHON, "-c", FILTERED, call, errno, flag, &binary, "doctor", "--json"])
+    let words = [&[PYTHON, "-c", FILTERED][..], &filter, &[&binary], args].concat();
+    sandbox.outside(&words)
 }
 
 #[test]
@@ -84,6 +89,24 @@ fn names_missing_notification_with_its_version() {
         assert!(told(&outcome, "notification", "failure").contains("Linux 5.19"), "{}", outcome.describe());
         let kernel = told(&outcome, "kernel", "warning");
         assert!(kernel.contains("WAIT_KILLABLE_RECV (Linux 5.19"), "{}", outcome.describe());
+    }
+}
+
+/// A name that cannot be protected is no reason to run without its protection.
+#[test]
+fn a_run_without_notification_is_refused_and_names_a_rule() {
+    if need("python3") {
+        let sandbox = Sandbox::new();
+        let run = |options: &[&str]| {
+            let args = [&["run", "--no-config"][..], options, &["--", "touch", "ran"]].concat();
+            filtered_call(&sandbox, ["seccomp", EINVAL, NEW_LISTENER], &args)
+        };
+        run(&[]).refused().says("(built-in)").says("seccomp user notification").says("Linux 5.19");
+        assert!(!sandbox.project.join("ran").exists());
+        // Where nothing is writable there is nothing to protect.
+        run(&["--read", "$PROJECT"]).status(1).says("Read-only file system");
+        run(&["--overlay", "$PROJECT"]).ok();
+        assert!(!sandbox.project.join("ran").exists());
     }
 }
 
