@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::{Identity, Kind, Op, Plan, ProcView, Root, View};
-use crate::policy::{Network, Rule, Target};
+use crate::policy::{Network, Rule};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,22 +51,18 @@ impl Plan {
 
     fn fmt_rules(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules in force:")?;
-        for rule in self.names.all() {
-            writeln!(f, "  {:<8} {}  ({})", rule.access.to_string(), target(rule), rule.origin)?;
-        }
-        for (rule, by) in self.names.replaced() {
-            let by = &self.names.all()[*by];
-            writeln!(
-                f,
-                "  replaced: {} {} ({}) by {} ({})",
-                rule.access,
-                target(rule),
-                rule.origin,
-                by.access,
-                by.origin
-            )?;
+        for (index, rule) in self.names.all().iter().enumerate() {
+            writeln!(f, "  {:<8} {}  ({})", rule.access.to_string(), rule.target, rule.said_by())?;
+            for replaced in self.replaced_by(index) {
+                writeln!(f, "           instead of {} ({})", replaced.access, replaced.said_by())?;
+            }
         }
         Ok(())
+    }
+
+    /// The rules of earlier layers in whose place a rule stands.
+    fn replaced_by(&self, index: usize) -> impl Iterator<Item = &Rule> {
+        self.names.replaced().iter().filter(move |(_, by)| *by == index).map(|(rule, _)| rule)
     }
 
     fn line(&self, op: &Op) -> String {
@@ -103,7 +99,12 @@ impl Plan {
             .names
             .all()
             .iter()
-            .map(|rule| json!({ "access": rule.access, "path": target(rule), "origin": rule.origin.to_string() }))
+            .enumerate()
+            .map(|(index, rule)| {
+                let mut value = rule.to_json();
+                value["replaced"] = self.replaced_by(index).map(Rule::to_json).collect();
+                value
+            })
             .collect();
         let environment: Vec<String> =
             self.environment.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
@@ -131,10 +132,16 @@ fn words(plan: &Plan) -> Vec<String> {
     plan.request.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn target(rule: &Rule) -> String {
-    match &rule.target {
-        Target::Path(path) => path.display().to_string(),
-        Target::Pattern(pattern) => pattern.to_string(),
+impl Rule {
+    /// The rule as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "access": self.access,
+            "path": self.target.to_string(),
+            "origin": self.origin.to_string(),
+            "reason": self.reason,
+        })
     }
 }
 

@@ -20,6 +20,16 @@ pub enum Target {
     Pattern(Pattern),
 }
 
+/// As it was written, but for paths, which are absolute.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Pattern(pattern) => pattern.fmt(f),
+        }
+    }
+}
+
 /// Where a rule or a setting was written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Origin {
@@ -84,6 +94,17 @@ pub struct Rule {
     pub backing: Backing,
     /// How long what is written to an overlay is seen; `None`: as `[overlay] scope` says.
     pub scope: Option<Scope>,
+}
+
+impl Rule {
+    /// Who says so, and why if that was given: `built-in: holds secrets`.
+    #[must_use]
+    pub fn said_by(&self) -> String {
+        match &self.reason {
+            Some(reason) => format!("{}: {reason}", self.origin),
+            None => self.origin.to_string(),
+        }
+    }
 }
 
 /// The answer to "what may be done with this path?".

@@ -41,3 +41,31 @@ fn trace_shows_the_steps() {
     let outcome = sandbox.run().option("--trace").argv(["echo", "out"]).ok().prints("out");
     assert!(outcome.err.lines().count() > 3, "{}", outcome.describe());
 }
+
+#[test]
+fn shows_what_a_later_layer_replaced() {
+    let sandbox = Sandbox::new();
+    let first = "[files]\nread = [{ path = \"$PROJECT/data\", reason = \"kept\" }]\n";
+    let second = "[files]\nhide = [\"$PROJECT/data\"]\n";
+    let explain = |more: &[&str]| {
+        let run = sandbox.stockade(&["explain", "--no-config"]).policy(first).policy(second);
+        run.options(["--write", "data", "--write", ".envrc"]).options(more).plain().ok()
+    };
+    let lines: Vec<String> = explain(&[]).out.lines().map(|line| line.trim().to_owned()).collect();
+    let at = |start: &str| lines.iter().position(|line| line.starts_with(start)).unwrap();
+    // Under the rule that is in force, the earlier ones by layer.
+    let data = at(&format!("write    {}  (--write data)", sandbox.project.join("data").display()));
+    assert!(lines[data + 1].starts_with("instead of read ("), "{}", lines[data + 1]);
+    assert!(lines[data + 1].contains(".toml:2: kept)"), "{}", lines[data + 1]);
+    assert!(lines[data + 2].starts_with("instead of hide ("), "{}", lines[data + 2]);
+    let envrc = at(&format!("write    {}  (--write .envrc)", sandbox.project.join(".envrc").display()));
+    assert!(lines[envrc + 1].starts_with("instead of read (built-in: "), "{}", lines[envrc + 1]);
+
+    let json: serde_json::Value = serde_json::from_str(&explain(&["--json"]).out).unwrap();
+    let rules = json["rules"].as_array().unwrap();
+    let data = rules.iter().find(|rule| rule["origin"] == "--write data").unwrap();
+    assert_eq!(data["replaced"][0]["access"], "read");
+    assert_eq!(data["replaced"][0]["reason"], "kept");
+    assert_eq!(data["replaced"][1]["access"], "hide");
+    assert!(rules.iter().any(|rule| rule["replaced"].as_array().unwrap().is_empty()));
+}
