@@ -14,6 +14,7 @@ mod file;
 mod layers;
 mod limits;
 mod load;
+mod losers;
 mod pattern;
 mod rules;
 mod settings;
@@ -28,6 +29,7 @@ pub use expand::is_at_or_below;
 pub use file::parse_size;
 pub use limits::{Limit, Limits};
 pub use load::{Flag, Sources, load};
+pub use losers::{Loser, Loss};
 pub use pattern::Pattern;
 pub use rules::{Backing, Judgement, Origin, Rule, Rules, Scope, Target};
 

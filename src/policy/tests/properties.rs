@@ -164,6 +164,39 @@ proptest! {
     }
 
     #[test]
+    fn who_speaks_of_a_path_decides_or_loses(written in consistent(any_rule())) {
+        let rules = rules(&written);
+        for path in paths() {
+            let (names, at) = (split(&path), Path::new(&path));
+            let winner = rules.judge(at).index;
+            let mut heard: Vec<usize> = rules.losers(at).iter().map(|loser| loser.index).collect();
+            prop_assert!(!heard.contains(&winner));
+            heard.push(winner);
+            heard.sort_unstable();
+            let speaks = |rule: &Rule| match &rule.target {
+                Target::Path(path) => depth(path.to_str().expect("UTF-8"), &names).is_some(),
+                Target::Pattern(pattern) => depth(&pattern.to_string(), &names).is_some(),
+            };
+            let expected: Vec<usize> = (0..rules.all().len()).filter(|&index| speaks(&rules.all()[index])).collect();
+            prop_assert_eq!(heard, expected, "{}", path);
+        }
+    }
+
+    #[test]
+    fn what_names_more_loses_only_where_it_has_no_say(written in consistent(any_rule())) {
+        let rules = rules(&written);
+        for path in paths() {
+            let path = Path::new(&path);
+            let stricter = rules.stricter_below(path, rules.judge(path).access);
+            prop_assert!(!rules.judge(path).above_stricter || !stricter.is_empty(), "{}", path.display());
+            for loser in rules.losers(path) {
+                let pattern = matches!(rules.all()[loser.index].target, Target::Pattern(_));
+                prop_assert!(loser.why == Loss::Shallower || pattern, "{:?} at {}", loser, path.display());
+            }
+        }
+    }
+
+    #[test]
     fn order_in_a_layer_does_not_matter(
         written in consistent(any_rule()),
         seed in prop::collection::vec(any::<Index>(), 12),
