@@ -38,7 +38,7 @@ impl Args {
 }
 
 pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
-    let Asked { policy, mut request, session, want, trying } = asked;
+    let Asked { policy, mut request, session, want, trying, .. } = asked;
     if trying {
         return Err(Error::TryDetached);
     }

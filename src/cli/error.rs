@@ -38,6 +38,12 @@ pub(super) enum Error {
     NoCwd { path: PathBuf, source: std::io::Error },
     #[error("cannot enter {} (--chdir)", path.display())]
     Chdir { path: PathBuf, source: std::io::Error },
+    #[error("more than one question")]
+    OneQuestion,
+    #[error("{} leads nowhere: {} does not exist, and `..` comes after it", path.display(), missing.display())]
+    NoWay { path: PathBuf, missing: PathBuf },
+    #[error("the path is empty")]
+    EmptyPath,
     #[error("--setenv {0:?} is not NAME=VALUE")]
     Variable(String),
     #[error(transparent)]
@@ -108,6 +114,10 @@ impl Error {
             Self::Launch(failure) => failure.hint.clone(),
             Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
             Self::NoHome => Some("set HOME".into()),
+            Self::NoWay { .. } => Some("write the path without `..`".into()),
+            Self::OneQuestion => {
+                Some("ask --read, --write, --create or --rename-to; without one, all are answered".into())
+            }
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! `stockade explain`
 
-use super::options::{Asked, Options};
+use super::options::{Asked, CommandLine, Options};
 use super::{Done, output};
 use crate::{plan, probe};
 
@@ -12,10 +12,12 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    command: CommandLine,
 }
 
 pub(super) fn run(args: Args) -> Done {
-    let Asked { policy, request, .. } = args.options.resolve()?;
+    let Asked { policy, request, .. } = args.options.resolve(args.command)?;
     let facts = probe::facts(&policy)?;
     let plan = plan::build(&policy, facts, request)?;
     if args.json {

@@ -15,6 +15,7 @@ mod ps;
 mod report;
 mod run;
 mod session;
+mod why;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Explain(explain::Args),
+    Why(why::Args),
     Session(session::Args),
     Job(job::Args),
     Ps(ps::Args),
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Why(args) => why::run(args),
         Command::Session(args) => session::run(args),
         Command::Ps(args) => ps::run(&args),
         Command::Job(args) => job::run(args),

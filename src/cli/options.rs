@@ -1,4 +1,4 @@
-//! What `run` and `explain` share: from what was typed to a policy and a request.
+//! What `run`, `explain` and `why` share: from what was typed to a policy and a request.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -81,6 +81,11 @@ pub(super) struct Options {
     /// End the run when the process that started stockade ends
     #[arg(long)]
     die_with_parent: bool,
+}
+
+/// What is run: not for commands that take a path in its place.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct CommandLine {
     /// The command and its arguments; without one, $SHELL
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -159,6 +164,8 @@ enum ProcArg {
 
 /// What was asked for, in full.
 pub(super) struct Asked {
+    /// What the policy was made of.
+    pub(super) sources: Sources,
     pub(super) policy: Policy,
     pub(super) request: Request,
     pub(super) session: Option<Id>,
@@ -169,14 +176,15 @@ pub(super) struct Asked {
 
 impl Options {
     /// Become the user, find the circumstances, read the policy.
-    pub(super) fn resolve(self) -> Result<Asked, Error> {
+    pub(super) fn resolve(self, command: CommandLine) -> Result<Asked, Error> {
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         if let Some(name) = &self.user {
             env = launch::become_user(name, env).map_err(Error::User)?;
         }
         self.check_preserved()?;
         let context = context(env, self.chdir.as_deref())?;
-        let mut policy = policy::load(&self.sources(context))?;
+        let sources = self.sources(context);
+        let mut policy = policy::load(&sources)?;
         for text in &self.setenv {
             policy.environment.set.push(variable(text)?);
         }
@@ -186,8 +194,8 @@ impl Options {
             return Err(Error::OwnerOfNothing);
         }
         let trying = self.try_first;
-        let request = self.into_request(&policy, session.as_ref());
-        Ok(Asked { policy, request, session, want, trying })
+        let request = self.into_request(command, &policy, session.as_ref());
+        Ok(Asked { sources, policy, request, session, want, trying })
     }
 
     fn sources(&self, context: Context) -> Sources {
@@ -235,12 +243,12 @@ impl Options {
         parse_id(text, &origin).map(Some)
     }
 
-    fn into_request(self, policy: &Policy, session: Option<&Id>) -> Request {
+    fn into_request(self, CommandLine { command }: CommandLine, policy: &Policy, session: Option<&Id>) -> Request {
         let shell = || policy.context.env.get(std::ffi::OsStr::new("SHELL")).cloned();
-        let argv = if self.command.is_empty() {
+        let argv = if command.is_empty() {
             vec![shell().filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())]
         } else {
-            self.command
+            command
         };
         Request {
             argv,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::layers::OnDisk;
-use super::options::{Asked, Options};
+use super::options::{Asked, CommandLine, Options};
 use super::{Done, detach, output, overlay, report};
 use crate::launch::{self, Trace};
 use crate::plan::Plan;
@@ -26,15 +26,17 @@ pub(super) struct Args {
     trace: bool,
     #[command(flatten)]
     job: detach::Args,
+    #[command(flatten)]
+    command: CommandLine,
 }
 
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
-    let asked = args.options.resolve()?;
+    let asked = args.options.resolve(args.command)?;
     if args.job.is_wanted() {
         return detach::run(asked, report, &args.job);
     }
-    let Asked { policy, request, session, want, trying } = asked;
+    let Asked { policy, request, session, want, trying, .. } = asked;
     // Before the host is looked at: what does not exist yet would not be hidden from the first run.
     let store = Store::open(&policy.context.state)?;
     let facts = probe::facts(&policy)?;

@@ -28,6 +28,7 @@ mod watch;
 
 pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
+pub use mounts::DEVICES;
 pub use overlay::{Full, OverlayReport};
 pub use step::Step;
 pub use supervise::{Ended, Running, Started, Status};

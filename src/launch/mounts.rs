@@ -22,7 +22,7 @@ use crate::sys::{self, Errno};
 pub(super) type Done<T> = Result<T, Failure>;
 
 /// The devices of the minimal `/dev`.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// The usual links of `/dev`.
 const DEVICE_LINKS: [(&str, &str); 6] = [
     ("fd", "/proc/self/fd"),

@@ -12,6 +12,7 @@ mod facts;
 mod mounts;
 mod overlay;
 mod regions;
+mod shown;
 
 pub use build::build;
 pub use error::Error;

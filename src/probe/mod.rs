@@ -6,6 +6,7 @@ pub mod features;
 mod finder;
 pub mod host;
 mod overlay;
+mod permits;
 mod second_ways;
 pub mod trial;
 mod worktree;
@@ -22,6 +23,7 @@ use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, process, terminal};
 
 pub use crate::sys::{Errno, Error as TrialError};
+pub use permits::{Wanted, permits};
 pub use worktree::{git_lacks, linked};
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
@@ -145,6 +147,18 @@ pub fn place(path: &Path) -> Place {
     Finder::default().place(path)
 }
 
+/// Where a path leads that may hold `.` and `..`, step by step.
+#[must_use]
+pub fn follow(path: &Path) -> Place {
+    walk(path)
+}
+
+/// The host's mount (`STATX_MNT_ID`) that a path lies on, or what is there of it.
+#[must_use]
+pub fn mount_of(path: &Path) -> Option<u64> {
+    path.ancestors().find_map(|path| fs::lstat(path).ok()).map(|stat| stat.mount)
+}
+
 /// Where the ways to private directories end.
 fn anchors(names: &Rules, places: &[Option<Place>], caller: &Caller) -> BTreeMap<usize, Anchor> {
     let mut anchors = BTreeMap::new();
@@ -186,14 +200,7 @@ fn may_enter(stat: &Stat, caller: &Caller) -> bool {
     if !caller.can_map {
         return true;
     }
-    let bit = if stat.uid == caller.uid {
-        0o100
-    } else if stat.gid == caller.gid {
-        0o010
-    } else {
-        0o001
-    };
-    stat.mode & bit != 0
+    permits::mode_for(stat, caller) & 1 != 0
 }
 
 fn direct(path: &Path, state: State) -> Place {

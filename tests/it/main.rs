@@ -35,3 +35,4 @@ mod terminal;
 mod tmp;
 mod user;
 mod userns;
+mod why;
