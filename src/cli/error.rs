@@ -58,6 +58,10 @@ pub(super) enum Error {
     Report { path: PathBuf, source: std::io::Error },
     #[error("cannot read {} (--logs)", path.display())]
     Transcript { path: PathBuf, source: std::io::Error },
+    #[error("{} exists already and is left alone", path.display())]
+    ConfigExists { path: PathBuf },
+    #[error("cannot write the configuration {}", path.display())]
+    Config { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
     Overlay(Box<overlay::Error>),
     #[error("cannot write")]
@@ -114,6 +118,8 @@ impl Error {
             Self::Launch(failure) => failure.hint.clone(),
             Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
             Self::NoHome => Some("set HOME".into()),
+            Self::ConfigExists { .. } => Some("edit it; `stockade init --stdout` prints what it could hold".into()),
+            Self::Config { .. } => Some("set XDG_CONFIG_HOME, or keep what `stockade init --stdout` prints".into()),
             Self::NoWay { .. } => Some("write the path without `..`".into()),
             Self::OneQuestion => {
                 Some("ask --read, --write, --create or --rename-to; without one, all are answered".into())

@@ -6,6 +6,7 @@ mod doctor;
 mod error;
 mod explain;
 mod gc;
+mod init;
 mod job;
 mod layers;
 mod options;
@@ -26,11 +27,33 @@ use error::Error;
 
 /// Run coding agents' commands in sandboxes that cannot see, break or weaken one another.
 #[derive(Debug, Parser)]
-#[command(name = "stockade", version, disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(name = "stockade", version, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+/// What is said without a command.
+const BRIEF: &str = "\
+Run coding agents' commands in sandboxes that cannot see, break or weaken one another.
+
+Run a command; only the project can be written, /tmp is the session's own:
+  stockade run --session s1 -- make test
+
+Ask what a run may do with a path, which rule says so, and what would allow it:
+  stockade why ./dist --write
+
+See what is running, in which session:
+  stockade ps
+
+Write a commented configuration for rules of your own:
+  stockade init
+
+Find out whether runs work on this machine, and if not, why:
+  stockade doctor
+
+There are more commands and options:
+  stockade --help";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -43,6 +66,7 @@ enum Command {
     Gc(gc::Args),
     Overlay(overlay::Args),
     Doctor(doctor::Args),
+    Init(init::Args),
 }
 
 /// The whole program.
@@ -52,7 +76,8 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(usage) => return output::usage(&usage),
     };
-    let done = match cli.command {
+    let Some(command) = cli.command else { return output::brief(BRIEF) };
+    let done = match command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Why(args) => why::run(args),
@@ -62,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Gc(args) => gc::run(&args),
         Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Init(args) => init::run(&args),
     };
     match done {
         Ok(status) => ExitCode::from(status),

@@ -297,6 +297,11 @@ pub(super) fn own_policy() -> Result<Policy, Error> {
     Ok(policy::load(&Sources { context, config, ..Sources::default() })?)
 }
 
+/// Where the user's own configuration is, or would be.
+pub(super) fn own_config() -> Result<PathBuf, Error> {
+    Ok(config_file(&context(std::env::vars_os().collect(), None)?))
+}
+
 /// How long an unused session lives by the user's own configuration.
 pub(super) fn idle() -> Result<Duration, Error> {
     let context = context(std::env::vars_os().collect(), None)?;

@@ -61,6 +61,12 @@ pub(super) fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { super::failed() } else { ExitCode::SUCCESS }
 }
 
+/// What can be asked for, where nothing was: as any usage error.
+pub(super) fn brief(text: &str) -> ExitCode {
+    eprintln!("{text}");
+    super::failed()
+}
+
 /// One line to standard output; a closed pipe is an error like any other.
 pub(super) fn line(text: impl Display) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bare;
 mod concurrency;
 mod doctor;
 mod environment;
@@ -14,6 +15,7 @@ mod git;
 mod graft;
 mod guard_host;
 mod guard_many;
+mod init;
 mod job_dir;
 mod jobs;
 mod kill_random;
