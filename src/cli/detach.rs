@@ -7,10 +7,10 @@ use super::layers::OnDisk;
 use super::options::Asked;
 use super::report::{self, Report};
 use super::run::{clean_up, words};
-use super::{Done, output};
+use super::{Done, basis, output};
 use crate::launch::{self, Detached, Ended, Failure, Status, Step, Supervisor};
 use crate::plan::Plan;
-use crate::session::{self, End, Id, Job, JobEnd, Lease, LogWriter, RunRecord, Store};
+use crate::session::{self, Basis, End, Id, Job, JobEnd, Lease, LogWriter, RunRecord, Store};
 use crate::{plan, probe};
 
 #[derive(Debug, clap::Args)]
@@ -67,7 +67,8 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
             Ok(0)
         }
         Detached::Supervisor(supervisor) => {
-            let ours = Ours { plan, store, lease, job, report, limit: args.log_limit };
+            let basis = basis::of(&policy);
+            let ours = Ours { plan, basis, store, lease, job, report, limit: args.log_limit };
             ours.supervise(supervisor, policy.session.idle)
         }
     }
@@ -82,6 +83,7 @@ pub(super) fn own_session(job: &str) -> Result<Id, Error> {
 /// What the supervisor of a job has.
 struct Ours {
     plan: Plan,
+    basis: Option<Basis>,
     store: Store,
     lease: Lease,
     job: Job,
@@ -142,7 +144,7 @@ impl Ours {
         let words = words(&self.plan);
         let command = words.join(" ");
         self.job.record(words, &self.plan.request.cwd, None)?;
-        let (run, log) = (self.lease.run_record(&command)?, self.job.log(self.limit)?);
+        let (run, log) = (self.lease.run_record(&command, self.basis.clone())?, self.job.log(self.limit)?);
         let on_disk = OnDisk::prepare(&self.plan, &self.store, &self.lease, &run)?;
         Ok(Made { run, log, on_disk })
     }

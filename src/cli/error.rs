@@ -40,6 +40,16 @@ pub(super) enum Error {
     Chdir { path: PathBuf, source: std::io::Error },
     #[error("more than one question")]
     OneQuestion,
+    #[error("nothing runs in session {0}")]
+    NothingRuns(session::Id),
+    #[error("the policy of {run} cannot be told: {why}")]
+    RunUntold { run: String, why: String },
+    #[error("it runs as another user (--user)")]
+    OtherUser,
+    #[error("--running needs a session: name one with --session")]
+    RunningWhere,
+    #[error("the runs of a session have their rules already")]
+    RulesOfRunning,
     #[error("{} leads nowhere: {} does not exist, and `..` comes after it", path.display(), missing.display())]
     NoWay { path: PathBuf, missing: PathBuf },
     #[error("the path is empty")]
@@ -120,6 +130,10 @@ impl Error {
             Self::NoHome => Some("set HOME".into()),
             Self::ConfigExists { .. } => Some("edit it; `stockade init --stdout` prints what it could hold".into()),
             Self::Config { .. } => Some("set XDG_CONFIG_HOME, or keep what `stockade init --stdout` prints".into()),
+            Self::NothingRuns(_) | Self::RunUntold { .. } => {
+                Some("without --running the answer is about a run that starts now".into())
+            }
+            Self::RulesOfRunning => Some("leave out the rules, or leave out --running".into()),
             Self::NoWay { .. } => Some("write the path without `..`".into()),
             Self::OneQuestion => {
                 Some("ask --read, --write, --create or --rename-to; without one, all are answered".into())

@@ -1,6 +1,7 @@
 //! The command line: one file a command. The only place that writes to the terminal and where errors become text.
 #![forbid(unsafe_code)]
 
+mod basis;
 mod detach;
 mod doctor;
 mod error;
@@ -18,6 +19,7 @@ mod run;
 mod session;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -97,6 +99,14 @@ pub fn main() -> ExitCode {
             output::error(&error);
             ExitCode::from(error.status())
         }
+    }
+}
+
+/// The options of a `stockade run` with this command line; `None`: it is something else.
+fn run_options(words: Vec<OsString>) -> Option<options::Options> {
+    match Cli::try_parse_from(words).ok()?.command? {
+        Command::Run(args) => Some(args.into_options()),
+        _ => None,
     }
 }
 

@@ -198,6 +198,28 @@ impl Options {
         Ok(Asked { sources, policy, request, session, want, trying })
     }
 
+    /// The policy of a run that was started with these options, in other circumstances than ours. Of what a run is besides
+    /// its policy only that is there which a plan needs.
+    pub(super) fn resolve_again(self, env: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Result<Asked, Error> {
+        if self.user.is_some() {
+            return Err(Error::OtherUser);
+        }
+        let sources = self.sources(context_at(env, cwd)?);
+        let policy = policy::load(&sources)?;
+        let request = self.into_request(CommandLine::default(), &policy, None);
+        Ok(Asked { sources, policy, request, session: None, want: Want::default(), trying: false })
+    }
+
+    /// `--session`, as it was given.
+    pub(super) fn named_session(&self) -> Option<Result<Id, Error>> {
+        self.session.clone().map(|text| parse_id(text, "--session"))
+    }
+
+    /// Does an option make a rule?
+    pub(super) fn has_rules(&self) -> bool {
+        !self.rules.0.is_empty()
+    }
+
     fn sources(&self, context: Context) -> Sources {
         let flag = |text: &str| Origin::Flag(text.to_owned());
         let config = (!self.no_config).then(|| config_file(&context));
@@ -329,7 +351,15 @@ fn context(env: BTreeMap<OsString, OsString>, chdir: Option<&Path>) -> Result<Co
     if let Some(path) = chdir {
         std::env::set_current_dir(path).map_err(|source| Error::Chdir { path: path.to_owned(), source })?;
     }
-    let cwd = std::env::current_dir().map_err(|source| Error::NoCwd { path: lost_cwd(), source })?;
+    context_at(env, current_dir()?)
+}
+
+/// The working directory.
+pub(super) fn current_dir() -> Result<PathBuf, Error> {
+    std::env::current_dir().map_err(|source| Error::NoCwd { path: lost_cwd(), source })
+}
+
+fn context_at(env: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Result<Context, Error> {
     let get = |name: &str| env.get(std::ffi::OsStr::new(name)).cloned();
     let state = session::locate(get)?;
     let home = get("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).ok_or(Error::NoHome)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::layers::OnDisk;
 use super::options::{Asked, CommandLine, Options};
-use super::{Done, detach, output, overlay, report};
+use super::{Done, basis, detach, output, overlay, report};
 use crate::launch::{self, Trace};
 use crate::plan::Plan;
 use crate::session::{Lease, Reap, Store};
@@ -30,6 +30,12 @@ pub(super) struct Args {
     command: CommandLine,
 }
 
+impl Args {
+    pub(super) fn into_options(self) -> Options {
+        self.options
+    }
+}
+
 pub(super) fn run(args: Args) -> Done {
     let report = args.report.open()?;
     let asked = args.options.resolve(args.command)?;
@@ -45,7 +51,7 @@ pub(super) fn run(args: Args) -> Done {
         Some(id) => store.session(id, &want)?,
         None => store.anonymous(want.parent.as_ref())?,
     };
-    let record = lease.run_record(&words(&plan).join(" "))?;
+    let record = lease.run_record(&words(&plan).join(" "), basis::of(&policy))?;
     let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
         let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
             std::thread::scope(|scope| {

@@ -125,7 +125,8 @@ fn in_session(text: &str) -> Option<(Id, &Path)> {
     Some((id.parse().ok()?, Path::new(path))).filter(|(_, path)| path.is_absolute())
 }
 
-fn find(store: &Store, id: &Id) -> Result<Found, Error> {
+/// A session that exists.
+pub(super) fn find(store: &Store, id: &Id) -> Result<Found, Error> {
     store.find(id)?.ok_or_else(|| session::Error::NoSession(id.clone()).into())
 }
 

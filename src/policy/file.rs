@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::io::Read as _;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
@@ -23,10 +25,21 @@ pub(super) struct PolicyFile {
     path: PathBuf,
     /// What relative paths start from: the directory that holds the file, without links.
     pub(super) base: PathBuf,
+    pub(super) stamp: Stamp,
     text: Text,
     pub(super) document: Document,
     /// Of the table `files`, whose lists are taken one by one.
     pub(super) redirect: Option<Spanned<bool>>,
+}
+
+/// What tells a file that was read from what is there later: `stat(2)` at that time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// When the file was changed last, which nobody can set: seconds and nanoseconds.
+    pub changed: (i64, i64),
 }
 
 /// What a policy file may hold.
@@ -117,10 +130,10 @@ impl PolicyFile {
     /// Reads a file; relative names start at `cwd`.
     pub(super) fn read(path: &Path, cwd: &Path) -> Result<Self, Error> {
         let full = cwd.join(path);
-        let source = fs::read_to_string(&full).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let (source, stamp) = read(&full).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let directory = full.parent().unwrap_or(cwd);
         let base = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-        Self::parse(path, base, source)
+        Ok(Self { stamp, ..Self::parse(path, base, source)? })
     }
 
     /// Reads a file that need not be there.
@@ -138,7 +151,8 @@ impl PolicyFile {
     pub(super) fn parse(path: &Path, base: PathBuf, source: String) -> Result<Self, Error> {
         let parsed = toml::from_str::<Document>(&source);
         let (path, text) = (path.to_owned(), Text::new(source));
-        let file = Self { path, base, text, document: Document::default(), redirect: None };
+        let stamp = Stamp::default();
+        let file = Self { path, base, stamp, text, document: Document::default(), redirect: None };
         match parsed {
             Ok(mut document) => {
                 let redirect = document.files.redirect.take();
@@ -178,6 +192,14 @@ impl PolicyFile {
         let excerpt = Some(self.text.excerpt(offset));
         Error::Written { origin: self.origin(offset), problem: Box::new(problem), excerpt }
     }
+}
+
+fn read(path: &Path) -> io::Result<(String, Stamp)> {
+    let mut file = fs::File::open(path)?;
+    let found = file.metadata()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok((text, Stamp { inode: found.ino(), size: found.len(), changed: (found.ctime(), found.ctime_nsec()) }))
 }
 
 /// A text that knows its lines.

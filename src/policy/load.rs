@@ -64,7 +64,21 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     let rules = gather_rules(sources, &settings, &mut files)?;
     let Settings { network, environment, session, git, strict, fast_path, overlay, redirect, limits } = settings;
     let context = sources.context.clone();
-    Ok(Policy { rules, network, environment, session, git, strict, fast_path, limits, overlay, redirect, context })
+    let files = files.into_iter().map(|file| file.stamp).collect();
+    Ok(Policy {
+        rules,
+        network,
+        environment,
+        session,
+        git,
+        strict,
+        fast_path,
+        limits,
+        overlay,
+        redirect,
+        files,
+        context,
+    })
 }
 
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {

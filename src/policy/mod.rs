@@ -26,7 +26,7 @@ pub use access::Access;
 pub use context::{Context, GitLacks, Linked};
 pub use error::{Error, Problem};
 pub use expand::is_at_or_below;
-pub use file::parse_size;
+pub use file::{Stamp, parse_size};
 pub use limits::{Limit, Limits};
 pub use load::{Flag, Sources, load};
 pub use losers::{Loser, Loss};
@@ -59,6 +59,8 @@ pub struct Policy {
     pub overlay: OverlaySettings,
     /// Everything outside of what is writable is an overlay instead of read-only.
     pub redirect: Setting<bool>,
+    /// The files that were read, in the order of their layers.
+    pub files: Vec<Stamp>,
     /// The circumstances the policy was read in: home, working directory, project, variables.
     pub context: Context,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::record::{Here, RecordState};
-use super::run::RunRecord;
+use super::run::{Basis, RunRecord};
 use super::store::{Store, place};
 use super::tree::Left;
 use super::{Error, Id, Result, escape, run, state};
@@ -132,8 +132,8 @@ impl Lease {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn run_record(&self, command: &str) -> Result<RunRecord> {
-        RunRecord::create(self.dir(), &self.path(), command, Here::find()?)
+    pub fn run_record(&self, command: &str, basis: Option<Basis>) -> Result<RunRecord> {
+        RunRecord::create(self.dir(), &self.path(), command, basis, Here::find()?)
     }
 
     /// Are there records of more runs than one?

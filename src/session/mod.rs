@@ -51,7 +51,7 @@ pub use log::{LogReader, LogWriter};
 pub use network::Network;
 pub use reap::{Reap, Reaped, Scope, Why};
 pub use record::{Owner, Record, RecordState};
-pub use run::{Holder, RunRecord};
+pub use run::{Basis, Holder, RunRecord};
 pub use state::locate;
 pub use store::{Create, Found, Listing, Store, Want};
 pub use tree::{Cause, Left};

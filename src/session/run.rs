@@ -33,6 +33,23 @@ struct Record {
     command: String,
     /// Seconds since 1970.
     created: u64,
+    #[serde(default)]
+    basis: Option<Basis>,
+}
+
+/// What a run's policy was made of, besides its command line and environment: those its supervisor has as long as it
+/// lives. With these the policy can be made again, and it can be told whether it is the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Basis {
+    /// The working directory.
+    pub cwd: String,
+    pub project: String,
+    /// Where the project has its repository, if not in itself.
+    pub repository: Option<String>,
+    /// What is not there in the project's `.git`: linked work trees, repositories of submodules.
+    pub git_lacks: (bool, bool),
+    /// Of each policy file: inode, bytes, seconds and nanoseconds of its last change.
+    pub files: Vec<(u64, u64, i64, i64)>,
 }
 
 /// The record of a run of this process.
@@ -58,6 +75,8 @@ pub struct Holder {
     pub supervisor: Option<Owner>,
     pub command: String,
     pub created: SystemTime,
+    /// What its policy was made of, if that was written down.
+    pub basis: Option<Basis>,
 }
 
 impl fmt::Display for Holder {
@@ -79,6 +98,7 @@ impl Holder {
             supervisor: session.owner,
             command: String::new(),
             created: record::time(session.created),
+            basis: None,
         }
     }
 
@@ -96,13 +116,19 @@ impl Holder {
 }
 
 impl RunRecord {
-    pub(super) fn create(session: BorrowedFd<'_>, path: &Path, command: &str, here: &Here) -> Result<Self> {
+    pub(super) fn create(
+        session: BorrowedFd<'_>,
+        path: &Path,
+        command: &str,
+        basis: Option<Basis>,
+        here: &Here,
+    ) -> Result<Self> {
         let pid = std::process::id();
         let Some(supervisor) = Owner::in_namespace(here, pid)? else {
             let error = sys::Error::new("open", format_args!("/proc/{pid}/stat"), Errno::NOENT);
             return Err(Error::Host(error));
         };
-        let record = Record { schema: SCHEMA, supervisor, command: shorten(command), created: now() };
+        let record = Record { schema: SCHEMA, supervisor, command: shorten(command), created: now(), basis };
         let path = path.join("runs");
         let call = |error| Error::call("record the run in", &path, error);
         let runs = open_runs(session).map_err(call)?;
@@ -232,11 +258,16 @@ fn holder(runs: &OwnedFd, name: &str, id: &Id) -> Option<Holder> {
     if lock::try_lock(&file, Lock::Shared).ok()? {
         return None;
     }
-    let (supervisor, command, created) = match record::parse::<Record>(&attr::read_open(&file, LIMIT).ok()?) {
-        Parsed::Whole(record) => (Some(record.supervisor), record.command, record.created),
-        Parsed::Newer(_) | Parsed::Torn(_) => (None, String::new(), 0),
-    };
-    Some(Holder { session: id.clone(), run: name.into(), supervisor, command, created: record::time(created) })
+    let (session, run) = (id.clone(), name.into());
+    Some(match record::parse::<Record>(&attr::read_open(&file, LIMIT).ok()?) {
+        Parsed::Whole(Record { supervisor, command, created, basis, .. }) => {
+            Holder { session, run, supervisor: Some(supervisor), command, created: record::time(created), basis }
+        }
+        Parsed::Newer(_) | Parsed::Torn(_) => {
+            let (supervisor, command, created) = (None, String::new(), record::time(0));
+            Holder { session, run, supervisor, command, created, basis: None }
+        }
+    })
 }
 
 fn open_record(runs: &OwnedFd, file: &Path) -> sys::Result<OwnedFd> {

@@ -119,7 +119,7 @@ fn an_anonymous_session_goes_with_its_lease() {
     assert!(lease.is_anonymous());
     let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
     fs::create_dir_all(tmp.join("a/b")).unwrap();
-    let run = lease.run_record("true").unwrap();
+    let run = lease.run_record("true", None).unwrap();
     fs::create_dir_all(run.dir().unwrap().1.join("overlay/work")).unwrap();
     drop(run);
     assert_eq!(names(lease.path().join("runs")), [""; 0]);
@@ -141,7 +141,7 @@ fn a_run_with_its_own_session_is_named_without_a_record() {
 fn a_killed_run_leaves_nothing_after_the_next_reap() {
     let Fixture { store, _temp } = fixture();
     let lease = store.anonymous(None).unwrap();
-    let mut run = lease.run_record("true").unwrap();
+    let mut run = lease.run_record("true", None).unwrap();
     run.dir().unwrap();
     run.disown();
     drop(run);
@@ -238,7 +238,7 @@ fn children_share_hold_and_end_with_their_parent() {
     let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
     assert_eq!(tmp, store.session_path(&id("p")).join("private/tmp"));
     assert_eq!(store.path_of(&id("c"), Path::new("/tmp")).unwrap(), tmp);
-    let run = lease.run_record("make").unwrap();
+    let run = lease.run_record("make", None).unwrap();
     let Err(Error::InUse { holders, .. }) = store.end(&id("p"), End::Refuse) else { panic!("not refused") };
     assert_eq!(holders[0].session, id("c"));
     drop((run, lease));
@@ -270,7 +270,7 @@ fn families_are_reaped_together() {
 fn a_session_in_use_names_its_runs() {
     let Fixture { store, _temp } = fixture();
     let lease = open(&store, "s");
-    let run = lease.run_record("sleep 9").unwrap();
+    let run = lease.run_record("sleep 9", None).unwrap();
     let error = store.end(&id("s"), End::Refuse).unwrap_err();
     let pid = std::process::id();
     assert_eq!(error.to_string(), format!("session s is in use by process {pid} (\"sleep 9\")"));
@@ -291,7 +291,7 @@ fn a_session_in_use_names_its_runs() {
 /// Let a process of its own run in the session: it has the lease and the record's lock, and the record names it.
 fn run_elsewhere(store: &Store, session: &str, script: &str) -> std::process::Child {
     let lease = open(store, session);
-    let mut run = lease.run_record(script).unwrap();
+    let mut run = lease.run_record(script, None).unwrap();
     let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let mut command = Command::new("sh");
     let child = command.args(["-c", script]).stdin(copy(lease.as_fd())).stdout(copy(run.as_fd())).spawn().unwrap();
@@ -311,7 +311,7 @@ fn supervise(run: &RunRecord, supervisor: &Owner) {
 fn a_stranger_with_the_supervisors_pid_is_not_signalled() {
     let Fixture { store, _temp } = fixture();
     let lease = open(&store, "s");
-    let run = lease.run_record("x").unwrap();
+    let run = lease.run_record("x", None).unwrap();
     let mut victim = Command::new("sleep").arg("60").spawn().unwrap();
     let owner = Owner::of(victim.id()).unwrap().unwrap();
     supervise(&run, &Owner { start_time: owner.start_time - 1, ..owner });
@@ -375,7 +375,7 @@ fn a_session_is_made_only_when_that_is_wanted_and_never_from_something_else() {
     // What lost its lease or its parts gets them again.
     open(&store, "empty").private(Path::new("/tmp")).unwrap();
     fs::remove_dir_all(&sessions).unwrap();
-    open(&store, "s").run_record("x").unwrap();
+    open(&store, "s").run_record("x", None).unwrap();
     fs::remove_dir_all(store.path().join("trash")).unwrap();
     store.end(&id("s"), End::Refuse).unwrap();
 }
@@ -424,7 +424,7 @@ fn no_live_lease_loses_a_file() {
                     let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
                     let file = tmp.join(format!("f{n}"));
                     fs::write(&file, "x").unwrap();
-                    let run = lease.run_record("x").unwrap();
+                    let run = lease.run_record("x", None).unwrap();
                     assert!(run.path().exists());
                     std::thread::yield_now();
                     assert!(file.exists(), "a live session lost its file");
@@ -548,7 +548,7 @@ fn a_full_disk_and_a_mounted_read_only_one_leave_nothing_half_made() {
     let whole = |store: &Store| -> Result<()> {
         let lease = store.session(&id("s"), &Want::default())?;
         lease.private(Path::new("/tmp"))?;
-        lease.run_record("x").map(drop)
+        lease.run_record("x", None).map(drop)
     };
     let mut outcomes = Vec::new();
     for inodes in 2..16 {
@@ -609,7 +609,7 @@ fn cost() {
         let start = Instant::now();
         let lease = open(&store, "s0");
         for _ in 0..rounds {
-            lease.run_record("x").unwrap();
+            lease.run_record("x", None).unwrap();
         }
         let record = start.elapsed() / rounds;
         let start = Instant::now();

@@ -38,3 +38,4 @@ mod tmp;
 mod user;
 mod userns;
 mod why;
+mod why_running;

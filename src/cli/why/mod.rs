@@ -3,6 +3,7 @@
 mod account;
 mod cure;
 mod question;
+mod running;
 mod scene;
 mod show;
 mod system;
@@ -13,11 +14,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::error::Error;
 use super::options::{Asked, CommandLine, Options};
-use super::{Done, output};
+use super::{Done, options, output};
+use serde_json::{Value, json};
+
 use crate::plan::{Kind, Link, Place, Plan, State};
 use crate::{plan, probe};
 use account::Account;
-use question::Question;
+use question::{Act, Question};
+use running::Running;
 use scene::{Scene, Subject};
 
 /// Say what a run could do with a path, which rule says so, and what would allow the rest.
@@ -33,6 +37,9 @@ pub(super) struct Args {
     options: Options,
     #[command(flatten)]
     question: Question,
+    /// Answer for the runs that go on in the session, by what they were started with
+    #[arg(long, conflicts_with_all = OF_A_NEW_RUN)]
+    running: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,20 +54,86 @@ pub(super) fn run(args: Args) -> Done {
     if args.path.as_os_str().is_empty() {
         return Err(Error::EmptyPath);
     }
-    let asked = args.options.resolve(CommandLine::default())?;
-    let facts = probe::facts(&asked.policy)?;
-    let caller = facts.caller.clone();
-    let permits = |path: &Path, wanted| probe::permits(&caller, path, wanted);
-    let plan = plan::build(&asked.policy, facts, asked.request.clone())?;
-    let scene = Scene { plan: &plan, mount_of: &probe::mount_of, permits: &permits };
-    let seen = look(&scene, &args.path)?;
-    let mut account = Account::new(&scene, seen, act);
-    if let (Some(act), Some(Err(refusal))) = (act, account.answer()) {
-        account.cure = Some(cure::find(&asked, &account, act, refusal));
+    if args.running {
+        return tell_running(&args, act);
     }
-    let shown = if args.json { account.to_json(&asked).to_string() } else { account.to_text(&asked) };
-    output::line(shown)?;
-    Ok(u8::from(account.answer().is_some_and(|answer| answer.is_err())))
+    let asked = args.options.resolve(CommandLine::default())?;
+    let answer = Answer::find(&asked, &args.path, act)?;
+    output::line(if args.json { answer.json.to_string() } else { answer.text })?;
+    Ok(u8::from(answer.is_no))
+}
+
+/// Options that would say of a run what it has been told already.
+const OF_A_NEW_RUN: [&str; 22] = [
+    "parent",
+    "owner",
+    "policy",
+    "no_config",
+    "hide",
+    "private",
+    "overlay",
+    "network",
+    "git",
+    "strict",
+    "limit",
+    "redirect",
+    "caches",
+    "keep_overlay",
+    "try_first",
+    "chdir",
+    "setenv",
+    "allow_userns",
+    "user",
+    "proc",
+    "preserve_fds",
+    "die_with_parent",
+];
+
+fn tell_running(args: &Args, act: Option<Act>) -> Done {
+    if args.options.has_rules() {
+        return Err(Error::RulesOfRunning);
+    }
+    let session = args.options.named_session().ok_or(Error::RunningWhere)??;
+    let path = options::current_dir()?.join(&args.path);
+    let (mut told, mut is_no) = (Vec::new(), false);
+    for Running { run, asked } in running::runs(&session)? {
+        let answer = Answer::find(&asked, &path, act)?;
+        is_no |= answer.is_no;
+        if args.json {
+            let pid = run.supervisor.map(|supervisor| supervisor.pid);
+            told.push(json!({ "pid": pid, "command": run.command, "answer": answer.json }));
+        } else {
+            let run = output::printable(&run);
+            output::line(format_args!("{run}, with links and mounts as they are now:\n{}", answer.text))?;
+        }
+    }
+    if args.json {
+        output::line(Value::from(told))?;
+    }
+    Ok(u8::from(is_no))
+}
+
+/// What is told of a path in one run.
+struct Answer {
+    text: String,
+    json: Value,
+    is_no: bool,
+}
+
+impl Answer {
+    fn find(asked: &Asked, path: &Path, act: Option<Act>) -> Result<Self, Error> {
+        let facts = probe::facts(&asked.policy)?;
+        let caller = facts.caller.clone();
+        let permits = |path: &Path, wanted| probe::permits(&caller, path, wanted);
+        let plan = plan::build(&asked.policy, facts, asked.request.clone())?;
+        let scene = Scene { plan: &plan, mount_of: &probe::mount_of, permits: &permits };
+        let mut account = Account::new(&scene, look(&scene, path)?, act);
+        if let (Some(act), Some(Err(refusal))) = (act, account.answer()) {
+            account.cure = Some(cure::find(asked, &account, act, refusal));
+        }
+        let is_no = account.answer().is_some_and(|answer| answer.is_err());
+        Ok(Self { text: account.to_text(asked), json: account.to_json(asked), is_no })
+    }
 }
 
 /// A path with what was found on the way to it.
