@@ -40,6 +40,8 @@ pub(super) enum Error {
     Chdir { path: PathBuf, source: std::io::Error },
     #[error("more than one question")]
     OneQuestion,
+    #[error("this is a sandbox of stockade's ($STOCKADE is set), whose policy is known outside")]
+    Inside { session: Option<String> },
     #[error("nothing runs in session {0}")]
     NothingRuns(session::Id),
     #[error("the policy of {run} cannot be told: {why}")]
@@ -130,6 +132,10 @@ impl Error {
             Self::NoHome => Some("set HOME".into()),
             Self::ConfigExists { .. } => Some("edit it; `stockade init --stdout` prints what it could hold".into()),
             Self::Config { .. } => Some("set XDG_CONFIG_HOME, or keep what `stockade init --stdout` prints".into()),
+            Self::Inside { session } => {
+                let session = session.as_deref().unwrap_or("ID");
+                Some(format!("ask there: stockade why --session {session} --running PATH"))
+            }
             Self::NothingRuns(_) | Self::RunUntold { .. } => {
                 Some("without --running the answer is about a run that starts now".into())
             }

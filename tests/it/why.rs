@@ -135,6 +135,14 @@ fn where_no_option_helps_it_says_so() {
     }
 }
 
+#[test]
+fn inside_of_a_sandbox_it_does_not_guess() {
+    let sandbox = Sandbox::new();
+    let binary = sandbox.binary();
+    let asked = sandbox.run().session("s1").argv([&binary, "why", "src/x", "--write"]);
+    asked.refused().says("is a sandbox").says("stockade why --session s1 --running");
+}
+
 /// Tries everything, and puts back what it changed.
 const TRY: &str = r#"
 import errno, os, sys

@@ -51,6 +51,10 @@ pub(super) fn run(args: Args) -> Done {
         [act] => Some(*act),
         _ => return Err(Error::OneQuestion),
     };
+    if std::env::var_os("STOCKADE").is_some_and(|value| !value.is_empty()) {
+        // What is read-only here looks like the host's own doing: every answer would be about a run that cannot be.
+        return Err(Error::Inside { session: std::env::var("STOCKADE_SESSION").ok() });
+    }
     if args.path.as_os_str().is_empty() {
         return Err(Error::EmptyPath);
     }
