@@ -192,13 +192,15 @@ fn what_is_told_is_what_happens() {
         sandbox.file(name, "");
     }
     let names = "src src/a src/new src/deep ro ro/a ro/new ro/in ro/in/b ro/in/new secret secret/s secret/new over over/o \
-        over/new priv priv/new file new .envrc .claude .claude/hooks k k/x.lock k/.claude/hooks a.lock src/a.lock /tmp/new \
+        over/new priv priv/new file file/below new .envrc .claude .claude/hooks k k/x.lock k/.claude/hooks a.lock src/a.lock /tmp/new \
         /etc/passwd /etc/new /dev/null /dev/new /dev/shm/new /proc/self/comm";
     let names: Vec<&str> = names.split_whitespace().collect();
-    let policies: [&[&str]; 3] = [
+    let policies: [&[&str]; 4] = [
         &["--read=ro", "--write=ro/in", "--hide=secret", "--overlay=over", "--private=priv", "--read=**/*.lock"],
         &["--redirect", "--read=ro", "--hide=secret"],
-        &["--write=file", "--write=src", "--private=secret", "--read=src/deep"],
+        &["--write=file", "--write=src", "--private=secret", "--read=src/deep", "--read=k/*"],
+        // A file that is written by rule in an overlay, on a mount of its own.
+        &["--overlay=over", "--write=over/o", "--read=**/o"],
     ];
     for policy in policies {
         let run = sandbox.run().options(policy).argv([PYTHON, "-c", TRY].iter().chain(&names)).ok();

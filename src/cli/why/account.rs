@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Seen;
 use super::cure::Cure;
 use super::question::Act;
-use super::scene::{Means, Refusal, Scene, Subject};
+use super::scene::{Means, Refusal, Scene, Subject, any_name};
 use crate::guard::decide::Cause;
 use crate::plan::Op;
 use crate::policy::{Access, Loser};
@@ -51,8 +51,9 @@ impl<'a> Account<'a> {
 
     /// What makes it so, and the operation that does.
     pub(super) fn means(&self) -> (Means, Option<&Op>) {
-        let place = self.scene.place(self.subject(), self.act.unwrap_or(Act::Write));
-        (self.scene.means(place), self.scene.plan.shown_by(place))
+        let act = self.act.unwrap_or(Act::Write);
+        let place = self.scene.place(self.subject(), act);
+        (self.scene.means(self.subject(), act), self.scene.plan.shown_by(place))
     }
 
     /// What should be known besides.
@@ -71,7 +72,11 @@ impl<'a> Account<'a> {
             self.may.iter().any(|(act, may)| self.act.is_none_or(|asked| asked == *act) && *may == Err(refusal))
         };
         if refused(Refusal::NoDirectory) {
-            notes.push("its directory does not exist and cannot be made".to_owned());
+            notes.push("its directory is none, or does not exist and cannot be made".to_owned());
+        }
+        if refused(Refusal::NoNames) {
+            let rule = self.scene.judge(&any_name(&self.subject().path)).rule;
+            notes.push(format!("no name can be made in it: {} {} ({})", rule.access, rule.target, rule.said_by()));
         }
         if refused(Refusal::Host) {
             notes.push("the policy permits more than the host does (owner, mode, or a read-only mount)".to_owned());

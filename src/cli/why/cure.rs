@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::account::Account;
 use super::question::Act;
-use super::scene::{Refusal, Scene, Subject};
+use super::scene::{Refusal, Scene, Subject, any_name};
 use super::{Asked, Error, look, replan};
 use crate::guard::decide::Cause;
 use crate::policy::{Access, Flag, GitMode, Origin, Rule, Sources, Target};
@@ -65,7 +65,8 @@ fn why_none(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Rule(Cause::AboveStricter) => "the stricter names below it would have to be writable, each by a rule",
         Refusal::Host => "the host does not permit it: owner, mode, or a read-only mount",
-        Refusal::NoDirectory => "its directory does not exist and cannot be made",
+        Refusal::NoDirectory => "its directory is none, or does not exist and cannot be made",
+        Refusal::NoNames => "name what shall be made in it",
         Refusal::Mounted => "something of the run's own is mounted there",
         Refusal::System => "no rule is about what the run has for itself there",
         Refusal::Rule(_) | Refusal::NotServed => "no single rule allows it",
@@ -77,6 +78,7 @@ fn candidates(asked: &Asked, scene: &Scene<'_>, subject: &Subject, act: Act, ref
     let rule = scene.judge(path).rule;
     match refusal {
         Refusal::Mounted | Refusal::System | Refusal::Host => Vec::new(),
+        Refusal::NoNames => without_flag(sources, scene.judge(&any_name(path)).rule).into_iter().collect(),
         Refusal::Rule(Cause::AboveStricter) => {
             let below = scene.plan.names.stricter_below(path, Access::Write);
             let [only] = below[..] else { return Vec::new() };

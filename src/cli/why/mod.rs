@@ -167,9 +167,14 @@ fn look(scene: &Scene<'_>, written: &Path) -> Result<Seen, Error> {
     };
     let as_directory = ends_in_slash(written) || kind == Some(Kind::Directory);
     let above = real.ancestors().skip(1);
-    let absent_above = above.take_while(|dir| is_absent(dir)).map(Path::to_owned).collect();
-    let subject = Subject { path: real, named, kind, as_directory, absent_above };
+    let absent_above: Vec<PathBuf> = above.take_while(|dir| is_absent(dir)).map(Path::to_owned).collect();
+    let is_blocked = real.ancestors().nth(absent_above.len() + 1).is_some_and(is_file);
+    let subject = Subject { path: real, named, kind, as_directory, absent_above, is_blocked };
     Ok(Seen { written: written.to_owned(), subject, links })
+}
+
+fn is_file(path: &Path) -> bool {
+    matches!(probe::place(path).state, State::Present { kind: Kind::File, .. })
 }
 
 fn is_absent(path: &Path) -> bool {

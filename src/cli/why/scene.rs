@@ -23,7 +23,12 @@ pub(super) struct Subject {
     pub(super) as_directory: bool,
     /// The directories above it that are not there, from the deepest up.
     pub(super) absent_above: Vec<PathBuf>,
+    /// What is there of the way to it ends in something that is no directory.
+    pub(super) is_blocked: bool,
 }
+
+/// What stands for any name that no rule names: whether a directory takes new names depends on their names.
+const ANY_NAME: &str = ".any name";
 
 /// What makes the policy hold at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +60,10 @@ pub(super) enum Refusal {
     Rule(Cause),
     /// It is writable by rule, but nothing carries that out at this place.
     NotServed,
-    /// A directory on the way is absent, and cannot be made.
+    /// A directory on the way is none, or is absent and cannot be made.
     NoDirectory,
+    /// It is a writable directory, but a rule keeps every name in it from being made.
+    NoNames,
     /// Something is mounted at this very name.
     Mounted,
     /// The host does not permit it to the caller, whatever the policy says.
@@ -78,15 +85,20 @@ impl Scene<'_> {
     /// May this be done?
     pub(super) fn may(&self, subject: &Subject, act: Act) -> Result<(), Refusal> {
         self.may_by_policy(subject, act)?;
-        let (path, place) = (subject.of(act), self.place(subject, act));
-        let of_host = matches!(self.means(place), Means::Free | Means::Overlay | Means::Broker | Means::ReadOnly);
-        if !of_host || (self.permits)(path, wanted(act)) { Ok(()) } else { Err(Refusal::Host) }
+        let path = subject.of(act);
+        let of_host =
+            matches!(self.means(subject, act), Means::Free | Means::Overlay | Means::Broker | Means::ReadOnly);
+        match of_host {
+            true if subject.is_blocked => Err(Refusal::NoDirectory),
+            true if !(self.permits)(path, wanted(act)) => Err(Refusal::Host),
+            _ => Ok(()),
+        }
     }
 
     /// The same, but for owner and mode.
     pub(super) fn may_by_policy(&self, subject: &Subject, act: Act) -> Result<(), Refusal> {
         let path = subject.of(act);
-        match self.means(self.place(subject, act)) {
+        match self.means(subject, act) {
             Means::Free | Means::Overlay | Means::Private if act.changes_name() && self.is_mounted(path) => {
                 Err(Refusal::Mounted)
             }
@@ -99,7 +111,11 @@ impl Scene<'_> {
                 Access::Hide => Err(Refusal::Rule(Cause::Access(Access::Hide))),
                 _ => Ok(()),
             },
-            Means::Broker => self.decide(subject, act).and_then(|()| self.find_directory(subject)),
+            Means::Broker => {
+                self.decide(subject, act)?;
+                self.find_directory(subject)?;
+                self.find_name(subject, act)
+            }
             Means::ReadOnly => self.decide(subject, act).and(Err(Refusal::NotServed)),
         }
     }
@@ -115,11 +131,22 @@ impl Scene<'_> {
 
     /// Is the directory there, or can it be made?
     fn find_directory(&self, subject: &Subject) -> Result<(), Refusal> {
-        let granted = |path: &PathBuf| {
-            let request = Request { change: Change::MakeDirectory, path, second: None };
-            decide(&self.plan.names, &request) == Verdict::Grant
-        };
+        let granted = |path: &PathBuf| self.grants(Change::MakeDirectory, path);
         if subject.absent_above.iter().all(granted) { Ok(()) } else { Err(Refusal::NoDirectory) }
+    }
+
+    /// Does a directory that is written to take new names?
+    fn find_name(&self, subject: &Subject, act: Act) -> Result<(), Refusal> {
+        let is_directory = act == Act::Write && subject.kind == Some(Kind::Directory);
+        if !is_directory || self.grants(Change::Content, &any_name(&subject.path)) {
+            Ok(())
+        } else {
+            Err(Refusal::NoNames)
+        }
+    }
+
+    fn grants(&self, change: Change, path: &Path) -> bool {
+        decide(&self.plan.names, &Request { change, path, second: None }) == Verdict::Grant
     }
 
     pub(super) fn judge(&self, path: &Path) -> Judgement<'_> {
@@ -136,8 +163,20 @@ impl Scene<'_> {
         }
     }
 
+    /// What makes the policy hold for an act.
+    pub(super) fn means(&self, subject: &Subject, act: Act) -> Means {
+        let means = self.means_at(self.place(subject, act));
+        // The broker knows a file by its directory, and answers where that lies on one of its mounts.
+        let directory = subject.path.parent().filter(|_| act == Act::Write && subject.kind == Some(Kind::File));
+        match (means, directory) {
+            (Means::Broker | Means::ReadOnly, Some(directory)) if self.is_served(directory) => Means::Broker,
+            (Means::Broker, Some(_)) => Means::ReadOnly,
+            _ => means,
+        }
+    }
+
     /// What makes the policy hold for what lies at `place`.
-    pub(super) fn means(&self, place: &Path) -> Means {
+    fn means_at(&self, place: &Path) -> Means {
         if place.starts_with("/proc") {
             return if self.plan.request.proc == ProcView::Fresh { Means::Proc } else { Means::ReadOnly };
         }
@@ -155,7 +194,7 @@ impl Scene<'_> {
 
     /// Is it the host's own file that is seen at `place`?
     pub(super) fn is_of_host(&self, place: &Path) -> bool {
-        matches!(self.means(place), Means::Free | Means::Broker | Means::ReadOnly | Means::Overlay)
+        matches!(self.means_at(place), Means::Free | Means::Broker | Means::ReadOnly | Means::Overlay)
             || self.plan.mounts.iter().any(|op| matches!(op, Op::Link { path, .. } if path == place))
     }
 
@@ -187,6 +226,11 @@ impl Subject {
             (Act::RenameTo, _) => Change::Rename { directory: self.as_directory },
         }
     }
+}
+
+/// Some new name in a directory.
+pub(super) fn any_name(directory: &Path) -> PathBuf {
+    directory.join(ANY_NAME)
 }
 
 fn wanted(act: Act) -> Wanted {
