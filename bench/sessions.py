@@ -92,6 +92,7 @@ class Bench:
         print(f"launch with {count} sessions: {many / one:.3f} of one with none ({many * 1e3:.1f} ms)")
         owner.kill()
         owner.wait()
+        self.with_state("many")
         took = self.timed("gc")
         left = json.loads(self.call("session", "list", "--json").stdout)
         print(f"gc of {count} dead sessions: {took:.2f} s, {len(left)} left")
