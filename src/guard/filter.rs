@@ -173,11 +173,13 @@ fn body(call: &Call, spec: FilterSpec) -> Vec<Instruction> {
     }
     let mut body = refused_modes(call);
     if spec.guarded {
-        let notice = notice(call.notify);
+        let asked = [ret(Answer::Notify)];
         if spec.preload && matches!(call.place, Place::Path { .. } | Place::At { .. }) {
-            body.extend(unless_passed(&notice));
+            body.extend(unless_passed(&asked));
         }
-        body.extend(notice);
+        body.extend(asked);
+        // First of all, because most files are opened to be read. What is refused is among what is asked about.
+        body.splice(..0, condition(call.notify, skip(&body)));
     }
     if !body.is_empty() {
         body.push(ret(Answer::Allow));
@@ -213,13 +215,13 @@ fn unless_passed(notice: &[Instruction]) -> [Instruction; 4] {
     [load(12), jump(JEQ, high, 0, 2), load(8), jump(JEQ, low, skip(notice), 0)]
 }
 
-fn notice(notify: Notify) -> Vec<Instruction> {
-    let (arg, [test, answer]) = match notify {
-        Notify::Always => return vec![ret(Answer::Notify)],
-        Notify::Bits { arg, mask } => (arg, answer_if(JSET, mask, Answer::Notify)),
-        Notify::Above { arg, least } => (arg, answer_if(JGT, least, Answer::Notify)),
-    };
-    vec![load_arg(arg), test, answer]
+/// Jump over `rest` unless the broker is to be asked.
+fn condition(notify: Notify, rest: u8) -> Vec<Instruction> {
+    match notify {
+        Notify::Always => Vec::new(),
+        Notify::Bits { arg, mask } => vec![load_arg(arg), jump(JSET, mask, 0, rest)],
+        Notify::Above { arg, least } => vec![load_arg(arg), jump(JGT, least, 0, rest)],
+    }
 }
 
 const JA: u16 = 0x05;
