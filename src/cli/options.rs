@@ -9,7 +9,7 @@ use clap::{ArgMatches, ValueEnum};
 
 use super::error::Error;
 use crate::plan::{ProcView, Request};
-use crate::policy::{self, Access, Context, Flag, GitMode, Network, Origin, Policy, Sources};
+use crate::policy::{self, Access, Context, Flag, GitLacks, GitMode, Network, Origin, Policy, Sources};
 use crate::session::{self, Id, Owner, Want};
 use crate::{launch, probe};
 
@@ -184,7 +184,7 @@ impl Options {
         self.check_preserved()?;
         let context = context(env, self.chdir.as_deref())?;
         let sources = self.sources(context);
-        let mut policy = policy::load(&sources)?;
+        let mut policy = load(&sources)?;
         for text in &self.setenv {
             policy.environment.set.push(variable(text)?);
         }
@@ -205,7 +205,7 @@ impl Options {
             return Err(Error::OtherUser);
         }
         let sources = self.sources(context_at(env, cwd)?);
-        let policy = policy::load(&sources)?;
+        let policy = load(&sources)?;
         let request = self.into_request(CommandLine::default(), &policy, None);
         Ok(Asked { sources, policy, request, session: None, want: Want::default(), trying: false })
     }
@@ -317,6 +317,16 @@ pub(super) fn own_policy() -> Result<Policy, Error> {
     let context = context(std::env::vars_os().collect(), None)?;
     let config = Some(config_file(&context));
     Ok(policy::load(&Sources { context, config, ..Sources::default() })?)
+}
+
+/// The policy. What a rule needs that gets into the project's `.git` by a link is known only when that was followed.
+pub(super) fn load(sources: &Sources) -> Result<Policy, policy::Error> {
+    let policy = policy::load(sources)?;
+    if !probe::opens_what_git_lacks(&policy) {
+        return Ok(policy);
+    }
+    let context = Context { git_lacks: GitLacks::default(), ..sources.context.clone() };
+    policy::load(&Sources { context, ..sources.clone() })
 }
 
 /// Where the user's own configuration is, or would be.

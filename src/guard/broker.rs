@@ -240,6 +240,10 @@ impl Broker {
             Change::Exchange { directory: is_dir(&from) || is_dir(&to) }
         };
         self.judge_two(task, change, (&from, &old), (&to, &new))?;
+        let is_exchange = matches!(change, Change::Exchange { .. });
+        if self.stays_open((&from, &old), &new) || (is_exchange && self.stays_open((&to, &new), &old)) {
+            return Err(Reply::Errno(Errno::XDEV));
+        }
         let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
         self.check_valid(task)?;
         sys::act::rename(from.dir.as_fd(), &from.name, to.dir.as_fd(), &to.name, task.flags())?;
@@ -248,6 +252,13 @@ impl Broker {
             self.tell_of_directory(&new, &to);
         }
         Ok(Reply::Done(0))
+    }
+
+    /// Would a directory in which everything may be written, by whoever has it open too, go where that does not hold? It
+    /// goes there as a copy. In a writable mount it may be one by the time it is moved, whatever it is now.
+    fn stays_open(&self, (spot, old): (&Spot, &Path), new: &Path) -> bool {
+        let may_be_directory = self.check_mount(spot).is_err() || spot.existing().is_some_and(|stat| stat.is_dir());
+        may_be_directory && self.setup.rules.is_free(old) && !self.setup.rules.is_free(new)
     }
 
     fn both_on_host(&self, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<(HostSpot, HostSpot)> {

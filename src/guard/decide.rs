@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::policy::{Access, Judgement, Rule, Rules};
+use crate::policy::{Access, Judgement, Rules};
 
 /// What a call does to the names it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,8 +99,12 @@ fn decide_second(rules: &Rules, request: &Request<'_>, second: &Path) -> Verdict
     }
 }
 
-fn is_plain(rules: &Rules, path: &Path) -> bool {
-    rules.judge(path).rule.plain
+/// Must it not become a symbolic link? Where a rule says so; and in a directory that cannot be written itself, where a rule
+/// grants single names: the next run would write where the link leads.
+#[must_use]
+pub fn is_plain(rules: &Rules, path: &Path) -> bool {
+    let lies_in_writable = path.parent().is_some_and(|parent| rules.judge(parent).access == Access::Write);
+    !lies_in_writable || rules.judge(path).rule.plain
 }
 
 fn is_exchange(change: Change) -> bool {
@@ -108,12 +112,12 @@ fn is_exchange(change: Change) -> bool {
 }
 
 fn judge(rules: &Rules, change: Change, path: &Path, which: Which) -> Verdict {
-    let Judgement { access, index: rule, above_stricter, rule: Rule { plain, .. } } = rules.judge(path);
+    let Judgement { access, index: rule, above_stricter, .. } = rules.judge(path);
     if access != Access::Write {
         Verdict::Deny { rule, which, cause: Cause::Access(access) }
     } else if above_stricter && !leaves_in_place(change) {
         Verdict::Deny { rule, which, cause: Cause::AboveStricter }
-    } else if *plain && change == Change::MakeSymlink {
+    } else if change == Change::MakeSymlink && is_plain(rules, path) {
         Verdict::Deny { rule, which, cause: Cause::Plain }
     } else {
         Verdict::Grant
@@ -197,8 +201,22 @@ mod tests {
     #[test]
     fn free_and_single_names_grant_everything() {
         for change in ALL {
-            assert!(granted(change, "/p/ro/one", None) && granted(change, "/p/src/x", Some("/p/ro/one")), "{change:?}");
+            let is_link = change == Change::MakeSymlink;
+            assert!(granted(change, "/p/src/x", Some("/p/src/y")), "{change:?}");
+            assert_eq!(granted(change, "/p/ro/one", None), !is_link, "{change:?}");
+            assert_eq!(granted(change, "/p/ro/one", Some("/p/ro/one")), !is_link, "{change:?}");
         }
+    }
+
+    /// Where the directory cannot be written, what a rule grants is that one name: nobody leaves a link there for the next
+    /// run, which would write where it leads. What lies where links can be made could be one by the time it is moved.
+    #[test]
+    fn a_single_name_does_not_become_a_link() {
+        for change in [Change::Link, Change::Rename { directory: false }, Change::Exchange { directory: false }] {
+            assert!(!granted(change, "/p/src/x", Some("/p/ro/one")), "{change:?}");
+        }
+        assert!(!granted(Change::Exchange { directory: false }, "/p/ro/one", Some("/p/src/x")));
+        assert!(granted(Change::Rename { directory: false }, "/p/ro/one", Some("/p/src/x")));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::filter::guarded_mounts;
 use super::watch::Free;
@@ -52,9 +52,9 @@ fn decode(message: &[u8]) -> Option<(&Path, FileId)> {
 
 /// What the broker told.
 pub(super) enum Told {
-    /// Of a directory, which is mounted now, if it could be.
-    New(Option<Free>),
-    /// Of a directory that was moved; [`Grafts::settled`] is waited for.
+    /// Of a directory that is new.
+    New { path: PathBuf, file: FileId },
+    /// Of a directory that was moved.
     Moved,
     /// Nothing: it is gone.
     Nothing,
@@ -76,32 +76,26 @@ impl<'a> Grafts<'a> {
         Self { socket, plan, guarded: None, left: MOST, owes: false }
     }
 
-    /// Receive one message.
+    /// Receive one message. The broker waits for [`Grafts::settled`].
     pub(super) fn hear(&mut self) -> Told {
         let Ok(Some(received)) = socket::receive(self.socket) else { return Told::Nothing };
-        if received.bytes == MOVED {
-            self.owes = true;
-            return Told::Moved;
+        self.owes = true;
+        match decode(&received.bytes) {
+            Some((path, file)) => Told::New { path: path.to_owned(), file },
+            None => Told::Moved,
         }
-        // One that cannot be mounted is served by the broker.
-        let free = decode(&received.bytes).and_then(|(path, file)| self.graft(path, file));
-        self.answer();
-        Told::New(free)
     }
 
-    /// Mounts are where they belong: whoever moved a directory may go on.
+    /// Mounts are where they belong: the broker may go on.
     pub(super) fn settled(&mut self) {
         if std::mem::take(&mut self.owes) {
-            self.answer();
+            // Without it nobody waits.
+            let _ = socket::send(self.socket, HEARD, &[]);
         }
     }
 
-    fn answer(&self) {
-        // Without it nobody waits.
-        let _ = socket::send(self.socket, HEARD, &[]);
-    }
-
-    fn graft(&mut self, path: &Path, file: FileId) -> Option<Free> {
+    /// Mount a directory writable; one that cannot be is served by the broker.
+    pub(super) fn graft(&mut self, path: &Path, file: FileId) -> Option<Free> {
         let place = fs::open_place(path).ok()?;
         let there = fs::fstat(&place).ok()?;
         // Not that very directory, or one that is mounted already, or nothing of ours.

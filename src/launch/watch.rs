@@ -5,7 +5,8 @@
 //! the place; one that was moved to where all may be written too (the command itself can do that, by the broker) stays. In
 //! between lies a moment; `strict` ends the run instead.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ use crate::sys::{self, socket};
 /// (`fsnotify` waits for a grace period), which most commands do not last; and where the user's instances or watches are
 /// used up: they are shared with every other program of the user, and no run may fail for that.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often to look whether somebody still works in a mount that is needless.
+const IDLE_EVERY: Duration = Duration::from_millis(100);
 /// From this age on a run is watched by inotify; a strict one is from the beginning.
 const SETTLED: Duration = Duration::from_millis(250);
 
@@ -117,26 +120,50 @@ impl<'a> Watcher<'a> {
     /// Wait until something may have changed (false), or pid 1 has ended (true).
     fn wait(&mut self, ended: &OwnedFd) -> bool {
         loop {
-            let looks = self.is_needed() && self.watch.is_none() || self.free.iter().any(|free| free.needless);
-            let timeout = looks.then_some(LOOK_EVERY);
             let mut fds: Vec<BorrowedFd<'_>> = vec![ended.as_fd()];
             fds.extend(self.grafts.as_ref().map(AsFd::as_fd));
             fds.extend(self.watch.as_ref().map(AsFd::as_fd));
-            let Ok(ready) = socket::wait_readable(&fds, timeout) else { return false };
+            let Ok(ready) = socket::wait_readable(&fds, self.timeout()) else { return false };
+            let told = self.grafts.is_some() && ready[1];
             if ready[0] {
                 return true;
             }
-            if self.grafts.is_none() || !ready[1] {
+            // What the host does is not kept waiting by a command that makes directory after directory.
+            if !(told && self.hear()) || ready[2..].contains(&true) {
                 return false;
             }
-            match self.grafts.as_mut().map(Grafts::hear) {
-                // Mounts are where they belong when its mover goes on.
-                Some(Told::Moved) => return false,
-                Some(Told::New(free)) => self.free.extend(free),
-                // The supervisor has gone, or goes: nobody will tell anything any more.
-                Some(Told::Nothing) | None => self.grafts = None,
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if self.is_needed() && self.watch.is_none() {
+            return Some(LOOK_EVERY);
+        }
+        self.free.iter().any(|free| free.needless).then_some(IDLE_EVERY)
+    }
+
+    /// Hear what the broker tells. False: mounts have to be looked at before it is answered.
+    fn hear(&mut self) -> bool {
+        let Some(grafts) = &mut self.grafts else { return false };
+        match grafts.hear() {
+            Told::Moved => return false,
+            // The supervisor has gone, or goes: nobody will tell anything any more.
+            Told::Nothing => self.grafts = None,
+            Told::New { path, file } => {
+                // First of all, so that no move goes unnoticed.
+                if self.watch.as_ref().is_some_and(|watch| watch.moves_of(&path).is_err()) {
+                    self.watch = None;
+                }
+                let free = grafts.graft(&path, file);
+                let is_in_place = free.as_ref().is_none_or(|free| free.is_in_place(None));
+                self.free.extend(free);
+                if !is_in_place {
+                    return false;
+                }
+                grafts.settled();
             }
         }
+        true
     }
 
     /// Put everything right that the host may have changed. First it is made sure that later changes are told.
@@ -155,10 +182,11 @@ impl<'a> Watcher<'a> {
         for mirror in &self.mirrors {
             mirror.update().map_err(|error| failed(&error, mirror.path()))?;
         }
-        self.free = std::mem::take(&mut self.free)
-            .into_iter()
-            .filter_map(|free| self.keep(free).transpose())
-            .collect::<Result<_, _>>()?;
+        let mut busy = OnceCell::new();
+        for free in std::mem::take(&mut self.free) {
+            let kept = self.keep(free, &mut busy)?;
+            self.free.extend(kept);
+        }
         if let Some(grafts) = &mut self.grafts {
             grafts.settled();
         }
@@ -166,18 +194,18 @@ impl<'a> Watcher<'a> {
     }
 
     /// A mount that is where it belongs, else take it away. The command itself may have moved or removed it, by the broker.
-    fn keep(&self, free: Free) -> Result<Option<Free>, Failure> {
+    fn keep(&self, free: Free, busy: &mut OnceCell<HashSet<u64>>) -> Result<Option<Free>, Failure> {
         if free.is_in_place(self.mounts.as_ref()) {
-            return if free.needless { free.unless_idle() } else { Ok(Some(free)) };
+            return if free.needless { free.unless_busy(busy) } else { Ok(Some(free)) };
         }
         let place = if free.root.is_none() { mount::place_of(&free.tree).ok() } else { None };
         let allowed = place.filter(|place| self.names.is_free(place));
         match allowed {
             // Whoever works in it stays where it is: a mount that is taken away has nothing above it.
             Some(path) if is_served(&path) => return Ok(Some(Free { path, needless: false, ..free })),
-            Some(path) => return Free { path, ..free }.unless_idle(),
+            Some(path) => return Free { path, ..free }.unless_busy(busy),
             None => {
-                close(&free);
+                close(&free)?;
                 if detach(&free)? {
                     self.end_if_strict(&free.path, "was moved on the host")?;
                 }
@@ -214,8 +242,9 @@ impl<'a> Watcher<'a> {
 
 impl Free {
     /// Take the mount away, unless somebody works in it, who would have nothing above any more.
-    fn unless_idle(self) -> Result<Option<Self>, Failure> {
-        if fs::fstat(&self.tree).is_ok_and(|stat| is_worked_in(stat.mount)) {
+    fn unless_busy(self, busy: &mut OnceCell<HashSet<u64>>) -> Result<Option<Self>, Failure> {
+        let worked_in = busy.get_or_init(working_directories);
+        if fs::fstat(&self.tree).is_ok_and(|stat| worked_in.contains(&stat.mount)) {
             return Ok(Some(Self { needless: true, ..self }));
         }
         detach(&self)?;
@@ -230,15 +259,13 @@ impl Free {
     }
 }
 
-/// Is this mount the working directory of some process inside? Whose that is cannot be told is not inside.
-fn is_worked_in(mount: u64) -> bool {
-    let Ok(processes) = fs::open(Path::new("/proc"), OFlags::RDONLY | OFlags::DIRECTORY).and_then(fs::entries) else {
-        return false;
-    };
-    processes.iter().filter(|entry| entry.name.as_encoded_bytes()[0].is_ascii_digit()).any(|entry| {
-        let cwd = Path::new("/proc").join(&entry.name).join("cwd");
-        fs::stat(&cwd).is_ok_and(|stat| stat.mount == mount)
-    })
+/// The mounts in which the processes inside have their working directories. Whose that is cannot be told is not inside.
+fn working_directories() -> HashSet<u64> {
+    let processes = fs::open(Path::new("/proc"), OFlags::RDONLY | OFlags::DIRECTORY).and_then(fs::entries);
+    let numbered =
+        processes.unwrap_or_default().into_iter().filter(|entry| entry.name.as_encoded_bytes()[0].is_ascii_digit());
+    let cwd = |entry: fs::Entry| fs::stat(&Path::new("/proc").join(entry.name).join("cwd")).ok();
+    numbered.filter_map(cwd).map(|stat| stat.mount).collect()
 }
 
 /// Does the broker serve the directory above?
@@ -247,11 +274,22 @@ fn is_served(path: &Path) -> bool {
     above.is_some_and(|above| sys::act::is_read_only(above.as_fd()))
 }
 
-/// Who works in a mount keeps it after it was taken away, but cannot write there any more.
-fn close(free: &Free) {
+/// Who works in a mount keeps it after it was taken away, but cannot write there any more. That cannot be while a file in it
+/// is open for writing (`EBUSY`), and afterwards it is too late: then the run ends.
+fn close(free: &Free) -> Result<(), Failure> {
+    // Nothing can be made in a directory that was removed.
+    if fs::fstat(&free.tree).is_ok_and(|stat| stat.nlink == 0) {
+        return Ok(());
+    }
     let closed = Attributes { set: mount::RDONLY, ..Attributes::default() };
-    // `EBUSY`: a file in it is open for writing. That file could be written to anyway.
-    let _ = mount::set_attributes(&free.tree, Path::new(""), false, closed);
+    match mount::set_attributes(&free.tree, Path::new(""), false, closed) {
+        Err(error) if error.is(sys::Errno::BUSY) => {
+            let what = "was moved on the host to where not all may be written, and a file in it is open for writing";
+            Err(Failure::because(Step::Supervise, format!("{} {what}", free.path.display())))
+        }
+        // It is mounted nowhere any more.
+        _ => Ok(()),
+    }
 }
 
 /// Take a mount away; false if it was removed together with its directory.

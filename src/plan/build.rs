@@ -97,7 +97,9 @@ fn check_links(policy: &Policy, facts: &Facts) -> Result<(), Error> {
         for link in &place.links {
             // Where links lead is known to `facts.names` only. What a rule was written for is known to the policy only: a
             // run that could write there could have put a link in its place, and this one would write where that leads.
-            let mut judged = [policy.rules.judge(&link.at), facts.names.judge(&link.at)].into_iter();
+            // In a directory that cannot be written no name that a rule grants can become one.
+            let dir = link.at.parent().unwrap_or(&link.at);
+            let mut judged = [policy.rules.judge(dir), facts.names.judge(dir)].into_iter();
             if let Some(judged) = judged.find(|judged| judged.access == Access::Write) {
                 let (link, writable) = (link.at.clone(), judged.rule.origin.clone());
                 return Err(Error::of(rule, Problem::PlantedLink { link, writable }));

@@ -24,7 +24,7 @@ use crate::sys::{self, process, terminal};
 
 pub use crate::sys::{Errno, Error as TrialError};
 pub use permits::{Wanted, permits};
-pub use worktree::{git_lacks, linked};
+pub use worktree::{git_lacks, linked, opens_what_git_lacks};
 
 /// As many links on one way as the kernel follows (`path_resolution(7)`).
 const MAX_LINKS: usize = 40;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{GitLacks, Linked};
+use crate::policy::{Access, GitLacks, Linked, Origin, Policy, Rule, Target, is_at_or_below};
 use crate::sys::fs::{self, Mode, OFlags, ResolveFlags};
 use crate::sys::{Errno, process};
 
@@ -37,6 +37,22 @@ pub fn git_lacks(project: &Path) -> GitLacks {
     let is_absent = |name| matches!(fs::lstat(&git.join(name)), Err(error) if error.is(Errno::NOENT));
     // What lies in the repository of a linked work tree is not this one's to name.
     GitLacks { worktrees: is_absent("worktrees"), modules: is_absent("modules") }
+}
+
+/// Does a rule that somebody wrote get by a link to what is not there in the project's `.git`? Rules that name it are known
+/// to the policy.
+#[must_use]
+pub fn opens_what_git_lacks(policy: &Policy) -> bool {
+    let GitLacks { worktrees, modules } = policy.context.git_lacks;
+    let git = policy.context.project.join(".git");
+    let lacking = [(worktrees, git.join("worktrees")), (modules, git.join("modules"))];
+    let opens = |rule: &&Rule| rule.origin != Origin::BuiltIn && Access::Read.is_stricter_than(rule.access);
+    (worktrees || modules)
+        && policy.rules.all().iter().filter(opens).any(|rule| {
+            let Target::Path(path) = &rule.target else { return false };
+            let place = super::place(path);
+            !place.links.is_empty() && lacking.iter().any(|(lacks, dir)| *lacks && is_at_or_below(&place.real, dir))
+        })
 }
 
 /// The path in a file that git wrote: behind `prefix`, before the end of the line. A link is not followed.

@@ -24,9 +24,15 @@ fn at_the_place_of_a_rule() {
     let victim = sandbox.file_beside("victim/file", "old");
     let place = sandbox.beside("place");
     let run = || sandbox.run().write(&place);
-    run().sh("ln -s $PWD/../victim ../place").ok();
-    run().sh("echo new > ../place/file").refused().says("place");
+    run().sh("ln -s $PWD/../victim ../place").fails().says("no links here");
+    run().sh("ln -s $PWD/../victim l; mv l ../place").fails();
+    run().sh("mkdir ../place && mv ../place m && ln -s ../victim ../place").fails().says("no links here");
+    assert!(!place.is_symlink());
     assert_eq!(fs::read_to_string(&victim).unwrap(), "old");
+    // Of a directory that can be written it is not known who made it.
+    let run = || sandbox.run().write(&place).write(place.parent().unwrap());
+    run().sh("rm -rf place; ln -s $PWD/../victim ../place").ok();
+    run().sh("echo new > ../place/file").refused().says("place");
 }
 
 /// git outside would write what the agent says where the agent says.

@@ -6,7 +6,7 @@ use super::Seen;
 use super::cure::Cure;
 use super::question::Act;
 use super::scene::{Means, Refusal, Scene, Subject, any_name};
-use crate::guard::decide::Cause;
+use crate::guard::decide::{Cause, is_plain};
 use crate::plan::Op;
 use crate::policy::{Access, Loser};
 
@@ -85,7 +85,11 @@ impl<'a> Account<'a> {
         if asked(Act::Create) && self.is_only_as_directory() {
             notes.push("it can be made as a directory, which a final slash asks for".to_owned());
         }
-        if asked(Act::RenameTo) && means == Means::Broker && self.scene.judge(&self.subject().named).rule.plain {
+        if asked(Act::RenameTo)
+            && means == Means::Broker
+            && self.scene.judge(&self.subject().named).access == Access::Write
+            && is_plain(&self.scene.plan.names, &self.subject().named)
+        {
             notes.push("only what lies where no link can be made may be renamed to it".to_owned());
         }
         notes

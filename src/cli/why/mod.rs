@@ -187,7 +187,7 @@ fn ends_in_slash(path: &Path) -> bool {
 
 /// The plan of a run, from other sources than were given.
 fn replan(asked: &Asked, sources: &crate::policy::Sources) -> Result<Plan, Error> {
-    let policy = crate::policy::load(sources)?;
+    let policy = super::options::load(sources)?;
     let facts = probe::facts(&policy)?;
     Ok(plan::build(&policy, facts, asked.request.clone())?)
 }

@@ -43,7 +43,8 @@ fn link_at_a_built_in_write_rule() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "old");
 }
 
-/// A `write` rule for an absent path, for a file or for a directory makes that one name writable: it may become a link.
+/// A `write` rule for an absent path, for a file or for a directory makes that one name writable, in a directory that is
+/// not: it must not become a link, which the next run would follow.
 #[test]
 fn link_at_a_write_rule_of_the_next_run() {
     let sandbox = project(Sandbox::below(real_home()));
@@ -58,24 +59,35 @@ fn link_at_a_write_rule_of_the_next_run() {
     );
     let w = sandbox.beside("w");
     let plant = format!(
-        "cd {}; rm -f file; mv dir {1}/moved; rm -rf dir; for n in file dir absent; do ln -s {2} $n; ln -s {2} {1}/l; mv {1}/l $n; done; true",
+        "cd {}; rm -f file; mv dir {1}/moved; rm -rf dir; for n in file dir absent; do ln -s {2} $n; ln -s {2} {1}/l; mv {1}/l $n; ln {1}/l $n; \
+         mv --exchange {1}/l $n; touch {1}/f; mv {1}/f $n; rm -rf $n; cp -P {1}/l $n; done; true",
         w.display(),
         sandbox.project.display(),
         secret.parent().unwrap().display()
     );
     let _ = sandbox.run().policy(&policy).sh(&plant);
+    for name in [&file, &dir, &absent] {
+        assert!(!name.is_symlink(), "{}", name.display());
+    }
     let use_it =
         format!("cd {}; echo new > file/secret; echo new > dir/secret; echo new > absent/secret; true", w.display());
     let outcome = sandbox.run().policy(&policy).sh(&use_it);
     assert_eq!(fs::read_to_string(&secret).unwrap(), "old", "{}", outcome.describe());
-    // With all three there, whatever the first run could do.
-    for name in [&file, &dir, &absent] {
-        let _ = (fs::remove_file(name), fs::remove_dir_all(name));
-        symlink(secret.parent().unwrap(), name).unwrap();
-        let flags = sandbox.run().write(name).sh(&use_it).refused().says("link");
-        assert_eq!(fs::read_to_string(&secret).unwrap(), "old", "{}", flags.describe());
-        fs::remove_file(name).unwrap();
-    }
+}
+
+/// A link there is then the host's own, and followed; unless the directory that it lies in can be written too.
+#[test]
+fn link_of_the_host_at_a_write_rule() {
+    let sandbox = project(Sandbox::below(real_home()));
+    let data = sandbox.file_beside("outside/data", "old").parent().unwrap().to_owned();
+    let link = sandbox.beside("w/link");
+    fs::create_dir(link.parent().unwrap()).unwrap();
+    symlink(&data, &link).unwrap();
+    let script = format!("cd {}; echo new > data; rm -f {0}; ln -sfn /etc {0}; true", link.display());
+    sandbox.run().write(&link).sh(&script).ok();
+    assert_eq!(fs::read_to_string(data.join("data")).unwrap(), "new\n");
+    assert_eq!(fs::read_link(&link).unwrap(), data);
+    sandbox.run().write(&link).write(link.parent().unwrap()).sh("true").refused().says("link");
 }
 
 /// `.git` as a file says where the repository is. What it says is not to be believed.
