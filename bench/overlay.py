@@ -8,30 +8,11 @@ made of interleaved pairs, so that a change of the machine's speed hits both sid
 
 import argparse
 import os
-import random
 import statistics
 import subprocess
 import tempfile
-import time
 
-NULL = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-
-
-def timed(argv, env):
-    start = time.perf_counter()
-    subprocess.run(argv, env=env, check=True, **NULL)
-    return time.perf_counter() - start
-
-
-def interleaved(calls, pairs, env):
-    """Medians of the calls, run in turn, in random order within each round."""
-    times = {name: [] for name in calls}
-    for name in calls:
-        timed(calls[name], env)
-    for _ in range(pairs):
-        for name in random.sample(list(calls), len(calls)):
-            times[name].append(timed(calls[name], env))
-    return {name: statistics.median(values) for name, values in times.items()}
+from measure import interleaved
 
 
 def run(stockade, overlays, *command):

@@ -107,10 +107,7 @@ impl<'a> Watcher<'a> {
         let Some(watch) = &self.watch else { return };
         let dirs: BTreeSet<&Path> = self.hidden.iter().filter_map(|path| path.parent()).collect();
         let names = dirs.into_iter().try_for_each(|dir| watch_names(watch, dir));
-        let moves = self.free.iter().try_for_each(|free| match watch.moves_of(&free.path) {
-            Err(error) if is_gone(&error) => Ok(()),
-            watched => watched,
-        });
+        let moves = self.free.iter().try_for_each(|free| watch_moves(watch, &free.path));
         let mirrors = self.mirrors.iter().try_for_each(|mirror| mirror.watch(watch));
         if names.and(moves).and(mirrors).is_err() {
             self.watch = None;
@@ -151,7 +148,7 @@ impl<'a> Watcher<'a> {
             Told::Nothing => self.grafts = None,
             Told::New { path, file } => {
                 // First of all, so that no move goes unnoticed.
-                if self.watch.as_ref().is_some_and(|watch| watch.moves_of(&path).is_err()) {
+                if self.watch.as_ref().is_some_and(|watch| watch_moves(watch, &path).is_err()) {
                     self.watch = None;
                 }
                 let free = grafts.graft(&path, file);
@@ -315,6 +312,13 @@ fn watch_names(watch: &Watch, dir: &Path) -> sys::Result<()> {
         }
     }
     Ok(())
+}
+
+fn watch_moves(watch: &Watch, dir: &Path) -> sys::Result<()> {
+    match watch.moves_of(dir) {
+        Err(error) if is_gone(&error) => Ok(()),
+        watched => watched,
+    }
 }
 
 fn is_gone(error: &sys::Error) -> bool {
