@@ -9,6 +9,7 @@ mod detach;
 mod failure;
 mod filter;
 mod graft;
+mod group;
 mod init;
 mod limits;
 mod message;
@@ -40,10 +41,11 @@ use std::time::{Duration, Instant};
 
 use crate::overlay::Layers;
 use crate::plan::{Op, Plan};
-use crate::policy::Network;
+use crate::policy::{Limit, Network};
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
 use crate::sys::{fs, signal, socket};
+use group::Group;
 use mounts::PrivateDir;
 use setup::Setup;
 use stdio::Stdio;
@@ -73,6 +75,10 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     let at_fork = |error| Failure::of(Step::Fork, &error);
     let (ours, theirs) = socket::pair().map_err(at_fork)?;
     let graft = (!plan.guarded.is_empty()).then(socket::pair).transpose().map_err(at_fork)?.unzip();
+    let group = match (&plan.memory_group, plan.limits.get(Limit::Memory)) {
+        (Some(parent), Some(bytes)) => Some(Group::new(parent, bytes)?),
+        _ => None,
+    };
     let parent = plan.request.die_with_parent.then(supervise::caller).transpose()?;
     let mask = signal::block(&supervise::SIGNALS).map_err(at_fork)?;
     let supervisor = process::own_pid();
@@ -90,6 +96,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
                 stdio: &stdio,
                 control: theirs,
                 graft: graft.1,
+                group: group.as_ref(),
                 supervisor,
                 mask,
                 leases,
@@ -101,7 +108,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
         Forked::Parent(child) => {
             drop((theirs, graft.1));
             let running = Running::new(plan, child, (ours, graft.0), stdio, parent, begin, trace)?;
-            Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect()))
+            Ok(running.limited(&plan.limits, private.into_iter().map(|dir| dir.host).collect(), group))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use super::group::Group;
 use super::message::{self, Order, Received, Report};
 use super::mirror::Mirror;
 use super::mounts::{self, Built, PrivateDir};
@@ -36,6 +37,8 @@ pub(super) struct Setup<'a> {
     pub(super) mask: Mask,
     /// Held open here for as long as a process of the run lives, and closed in pid 1.
     pub(super) leases: Vec<BorrowedFd<'a>>,
+    /// The control group of the run, if it has a limit on memory.
+    pub(super) group: Option<&'a Group>,
     pub(super) trace: bool,
     /// The command takes the terminal's foreground before it starts.
     pub(super) foreground: bool,
@@ -78,6 +81,7 @@ fn prepare(setup: &Setup<'_>, network: Option<session::Network>) -> Result<Built
     if process::parent() != Some(setup.supervisor) {
         return Err(Failure::because(Step::Fork, "the supervisor is gone"));
     }
+    setup.group.map_or(Ok(()), Group::enter)?;
     // Signals of the terminal are the supervisor's to handle.
     at(Step::Fork, signal::block_all())?;
     let network = match network {

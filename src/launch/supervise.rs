@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::group::Group;
 use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
@@ -117,6 +118,7 @@ pub struct Running {
     /// A run in nobody's foreground does not stop with its command.
     detached: bool,
     limits: Watched,
+    group: Option<Group>,
 }
 
 /// Called with the command's process id as numbered here.
@@ -160,12 +162,14 @@ impl Running {
             started: None,
             detached: false,
             limits: Watched::new(&Limits::default(), Vec::new()),
+            group: None,
         })
     }
 
-    /// Look after these limits; `private` are the directories that count.
-    pub(super) fn limited(mut self, limits: &Limits, private: Vec<PathBuf>) -> Self {
+    /// Look after these limits; `private` are the directories that count, `group` holds the memory.
+    pub(super) fn limited(mut self, limits: &Limits, private: Vec<PathBuf>, group: Option<Group>) -> Self {
         self.limits = Watched::new(limits, private);
+        self.group = group;
         self
     }
 
@@ -193,9 +197,17 @@ impl Running {
             let _ = broker.join();
         }
         ended.map_err(|error| Failure::of(Step::Supervise, &error))?;
+        let memory = self.group.is_some_and(Group::end);
         match outcome {
+            // A process that is not the command's may have been killed for it.
+            Outcome::Failed(_) if memory => {
+                let status = Status::Signaled(Signal::KILL.as_raw());
+                let limit = Some(Limit::Memory);
+                Ok(Ended { status, denials: self.denials, overlays: self.overlays, limit })
+            }
             Outcome::Status(status) => {
-                let limit = self.limits.passed();
+                let memory = (memory && status != Status::Exited(0)).then_some(Limit::Memory);
+                let limit = self.limits.passed().or(memory);
                 Ok(Ended { status, denials: self.denials, overlays: self.overlays, limit })
             }
             Outcome::Failed(failure) => Err(failure),

@@ -37,6 +37,7 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         absent: layout.absent,
         promised: environment.promised,
         limits: policy.limits.clone(),
+        memory_group: facts.memory_group,
         overlay_size: policy.overlay.size,
         strict: policy.strict.value,
         notes,
@@ -69,7 +70,10 @@ fn check_limits(policy: &Policy, facts: &Facts) -> Result<(), Error> {
     let is_root = facts.caller.uid == 0 && facts.caller.uids == [whole];
     for (limit, setting) in policy.limits.iter() {
         let why = match limit {
-            Limit::Memory => "it needs a memory controller of control groups, which stockade does not use yet",
+            Limit::Memory if facts.memory_group.is_none() => {
+                "it needs a control group (version 2) with a memory controller that is delegated to this user, as `systemd-run \
+                 --user --scope` makes one"
+            }
             Limit::Pids if is_root => "the kernel does not limit the processes of the host's root (see --user)",
             _ => continue,
         };

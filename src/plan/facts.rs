@@ -37,6 +37,8 @@ pub struct Facts {
     pub pwd_is_cwd: bool,
     /// Can names be guarded here (seccomp user notification)?
     pub can_guard: bool,
+    /// The control group in which a run can have one with a limit on memory; looked for where there is such a limit.
+    pub memory_group: Option<PathBuf>,
 }
 
 /// Who calls.

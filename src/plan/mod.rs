@@ -80,6 +80,8 @@ pub struct Plan {
     /// Directories that we name to the command, and what names them: they must turn out to be writable.
     pub promised: Vec<(PathBuf, &'static str)>,
     pub limits: Limits,
+    /// The control group below which the run gets one of its own, for its limit on memory.
+    pub memory_group: Option<PathBuf>,
     /// Bytes that the overlays in memory may hold together; `None`: a quarter of the memory.
     pub overlay_size: Option<u64>,
     /// Refuse or end the run where the default is to state a known limit.

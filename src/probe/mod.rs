@@ -4,6 +4,7 @@
 
 pub mod features;
 mod finder;
+mod group;
 pub mod host;
 mod overlay;
 mod permits;
@@ -18,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use finder::Finder;
 
 use crate::plan::{Anchor, Caller, Child, Extent, Facts, Kind, Link, Place, State};
-use crate::policy::{Access, Origin, Policy, Rules, Target};
+use crate::policy::{Access, Limit, Origin, Policy, Rules, Target};
 use crate::sys::fs::{self, FileType, OFlags, Stat};
 use crate::sys::{self, process, terminal};
 
@@ -65,6 +66,7 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
         can_guard: can_guard(),
+        memory_group: policy.limits.get(Limit::Memory).and_then(|_| group::with_memory()),
     })
 }
 

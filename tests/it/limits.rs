@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Run, Sandbox, is_root, python};
+use crate::support::{Run, Sandbox, alive, eventually, is_root, need, python};
 
 fn limited<'a>(sandbox: &'a Sandbox, limit: &str) -> Run<'a> {
     sandbox.run().options(["--limit", limit])
@@ -65,12 +65,6 @@ fn a_command_that_ignores_the_end_is_killed() {
 }
 
 #[test]
-fn what_the_host_has_no_means_for_is_refused() {
-    let sandbox = Sandbox::new();
-    limited(&sandbox, "memory=1G").argv(["true"]).refused().says("--limit memory=1G").says("control groups");
-}
-
-#[test]
 fn in_a_policy_file_and_in_explain() {
     let sandbox = Sandbox::new();
     let policy = "[limits]\nopen-files = 100\nwall-time = \"10m\"\n";
@@ -119,4 +113,29 @@ fn ps_shows_what_is_used() {
     });
     sandbox.stockade(&["session", "end", "--kill", "s1"]).plain().ok();
     sandbox.stockade(&["ps"]).plain().ok().lacks("s1");
+}
+
+/// In a control group of its own, which goes with the run; where nobody has delegated one, the limit is refused.
+#[test]
+fn memory() {
+    let sandbox = Sandbox::new();
+    if !need("delegated-memory") {
+        limited(&sandbox, "memory=100M").argv(["true"]).refused().says("--limit memory=100M").says("control group");
+        return;
+    }
+    let hog = "b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nprint('had it')";
+    limited(&sandbox, "memory=100M").argv(python(hog)).status(137).says("memory of 104857600 bytes is reached");
+    limited(&sandbox, "memory=2G").argv(python(hog)).ok().prints("had it");
+    // Two runs have their own each, and one that swallows a child's death has succeeded.
+    let both = format!("{} -c '{hog}' && exit 1; echo went on", crate::support::PYTHON);
+    limited(&sandbox, "memory=100M").sh(&both).ok().prints("went on");
+    // What a killed run left is removed by the next.
+    let groups = || crate::support::delegated_groups().len();
+    let mut killed = limited(&sandbox, "memory=100M").spawn(["sleep", "1000"]);
+    eventually("it has a group", || (groups() > 0).then_some(()));
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait();
+    eventually("its processes are gone", || alive(&sandbox.marker).is_empty().then_some(()));
+    limited(&sandbox, "memory=100M").argv(["true"]).ok();
+    assert_eq!(groups(), 0);
 }

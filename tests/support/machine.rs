@@ -30,6 +30,7 @@ fn has(what: &str) -> bool {
         "ia32" => cfg!(target_arch = "x86_64") && kernel_has_ia32(),
         "x86_64" => cfg!(target_arch = "x86_64"),
         "tiocsti" => read("/proc/sys/dev/tty/legacy_tiocsti").is_none_or(|value| value.trim() == "1"),
+        "delegated-memory" => memory_group().is_some(),
         "io_uring" => read("/proc/sys/kernel/io_uring_disabled").is_none_or(|value| value.trim() == "0"),
         path if path.starts_with('/') => Path::new(path).exists(),
         program => succeeds("sh", &["-c", &format!("command -v {program}")]),
@@ -53,6 +54,25 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
 
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
+}
+
+/// The control group (version 2) in which this process may make others with a limit on memory.
+fn memory_group() -> Option<PathBuf> {
+    let line = read("/proc/self/cgroup")?;
+    let own = line.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+    let found = Path::new("/sys/fs/cgroup").join(own);
+    let divides = |dir: &Path| {
+        let procs = std::fs::File::options().write(true).open(dir.join("cgroup.procs")).is_ok();
+        let controllers = std::fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+        procs && controllers.contains("memory")
+    };
+    found.ancestors().find(|dir| dir.starts_with("/sys/fs/cgroup") && divides(dir)).map(Path::to_owned)
+}
+
+/// The groups of runs there.
+pub(crate) fn delegated_groups() -> Vec<PathBuf> {
+    let all = memory_group().into_iter().flat_map(|group| super::entries(&group));
+    all.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stockade-"))).collect()
 }
 
 /// Are the tests run by uid 0?
