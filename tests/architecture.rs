@@ -27,7 +27,7 @@ const ONLY_IN: [(&str, &[&str]); 6] = [
     ("cli", &["println!", "eprintln!", "print!(", "eprint!("]),
     ("cli", &[" io::stdout()", " io::stderr()", "std::io::stdout", "std::io::stderr", "stdout().lock"]),
     ("cli", &["process::exit("]),
-    ("cli", &["clap::"]),
+    ("cli", &["clap::", "clap_mangen::", "clap_complete::"]),
 ];
 
 /// A line of the sources that is code.

@@ -74,6 +74,8 @@ pub(super) enum Error {
     ConfigExists { path: PathBuf },
     #[error("cannot write the configuration {}", path.display())]
     Config { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {}", path.display())]
+    Page { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
     Overlay(Box<overlay::Error>),
     #[error("cannot write")]

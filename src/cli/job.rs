@@ -39,6 +39,7 @@ enum Command {
     },
     /// Print what a job has printed
     Logs {
+        /// The id or name of a job
         job: String,
         /// Go on until the job ends
         #[arg(long, short)]
@@ -46,6 +47,7 @@ enum Command {
     },
     /// Wait for a job's end; exits as the job did, with 125 if it was lost, with 124 when the time is over
     Wait {
+        /// The id or name of a job
         job: String,
         /// Wait no longer than this
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -53,6 +55,7 @@ enum Command {
     },
     /// End a job: SIGTERM, and SIGKILL when that has not ended it
     Kill {
+        /// The id or name of a job
         job: String,
         /// How long it has to end by itself
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
@@ -60,12 +63,14 @@ enum Command {
     },
     /// Send a signal to a job's command
     Signal {
+        /// The id or name of a job
         job: String,
         /// By name or number
         signal: String,
     },
     /// Remove a job that has ended
     Rm {
+        /// The id or name of a job
         job: String,
         /// End it first
         #[arg(long)]

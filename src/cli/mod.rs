@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod basis;
+mod completions;
 mod detach;
 mod doctor;
 mod error;
@@ -10,6 +11,7 @@ mod gc;
 mod init;
 mod job;
 mod layers;
+mod man;
 mod options;
 mod output;
 mod overlay;
@@ -83,6 +85,8 @@ enum Command {
     Overlay(overlay::Args),
     Doctor(doctor::Args),
     Init(init::Args),
+    Man(man::Args),
+    Completions(completions::Args),
 }
 
 fn parse() -> Result<Option<Command>, clap::Error> {
@@ -112,6 +116,8 @@ pub fn main() -> ExitCode {
         Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => completions::run(&args),
     };
     match done {
         Ok(status) => ExitCode::from(status),

@@ -25,6 +25,7 @@ enum Command {
     List,
     /// Show what would change on the host
     Diff {
+        /// The name under which it is kept
         name: String,
         /// Only what lies at or below these paths
         path: Vec<PathBuf>,
@@ -37,6 +38,7 @@ enum Command {
     },
     /// Make the changes on the host; refused where the host has changed the same since the run began
     Apply {
+        /// The name under which it is kept
         name: String,
         /// Only what lies at or below these paths
         path: Vec<PathBuf>,
@@ -45,7 +47,10 @@ enum Command {
         force: bool,
     },
     /// Throw it away
-    Discard { name: String },
+    Discard {
+        /// The name under which it is kept
+        name: String,
+    },
 }
 
 pub(super) fn run(args: Args) -> Done {

@@ -32,6 +32,7 @@ enum Command {
     },
     /// Print where a session's directory, or a path below one of its private directories, is on the host
     Path {
+        /// The id of a session
         id: String,
         /// A path as commands of the session see it, such as /tmp/x
         path: Option<PathBuf>,
@@ -51,6 +52,7 @@ enum Command {
     },
     /// Show one session: its owner, runs and private directories
     Show {
+        /// The id of a session
         id: String,
         /// Print JSON
         #[arg(long)]
@@ -58,6 +60,7 @@ enum Command {
     },
     /// Remove a session, its children and their private directories; refused while a run uses it
     End {
+        /// The id of a session
         id: String,
         /// End its runs first: SIGTERM, after five seconds SIGKILL
         #[arg(long)]

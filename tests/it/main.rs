@@ -20,6 +20,7 @@ mod job_dir;
 mod jobs;
 mod kill_random;
 mod limits;
+mod man;
 mod network;
 mod overlay;
 mod overlay_kept;
