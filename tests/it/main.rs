@@ -9,6 +9,7 @@ mod bare;
 mod concurrency;
 mod doctor;
 mod environment;
+mod examples;
 mod explain;
 mod fast_path;
 mod git;
