@@ -8,6 +8,7 @@ mod support;
 mod bare;
 mod concurrency;
 mod doctor;
+mod documents;
 mod environment;
 mod examples;
 mod explain;
