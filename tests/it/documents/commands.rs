@@ -82,6 +82,7 @@ fn matches(text: &str, pattern: &str) -> bool {
 
 fn run_all(document: &Document) {
     let sandbox = fixture();
+    let _sessions = Sessions(&sandbox);
     let blocks = document.blocks();
     for (index, block) in blocks.iter().enumerate() {
         if block.info != "sh" || block.not_run.is_some() {
@@ -98,8 +99,16 @@ fn run_all(document: &Document) {
         };
         assert!(matches(printed.trim_end(), text.trim_end()), "{place} prints\n{}", outcome.describe());
     }
-    let end = "for id in $($SK session list | cut -f 1); do $SK session end --kill \"$id\" || true; done";
-    let _ = sandbox.script(end);
+}
+
+/// Ends the sessions of a fixture, and with them its background jobs, also when a command failed.
+struct Sessions<'a>(&'a Sandbox);
+
+impl Drop for Sessions<'_> {
+    fn drop(&mut self) {
+        let end = "for id in $($SK session list | cut -f 1); do $SK session end --kill \"$id\" || true; done";
+        let _ = self.0.script(end);
+    }
 }
 
 #[test]
