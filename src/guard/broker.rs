@@ -15,13 +15,14 @@
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::act::{self, Act};
 use super::calls::{Arch, Op, Table};
 use super::decide::{Cause, Change, Request, Verdict, Which, decide};
 use super::denial::{Denial, Denials};
+use super::refused::Mounts;
 use super::reply::{OrContinue, Reply, Step};
 use super::resolve::{HostSpot, Spot};
 use super::task::{Opening, Task};
@@ -33,6 +34,9 @@ use crate::sys::notify::{Answer, Listener, Notification};
 
 /// `RENAME_EXCHANGE`
 const EXCHANGE: u32 = 2;
+
+/// The rule that denies, the name that it holds on, and why.
+pub(super) type Denied = (usize, Which, Cause);
 
 /// Why a broker could not start, or stopped before the sandbox ended.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +78,7 @@ pub struct Broker {
     listener: Listener,
     setup: Setup,
     table: Table,
+    pub(super) mounts: Mounts,
 }
 
 impl Broker {
@@ -83,7 +88,7 @@ impl Broker {
     /// If the kernel does not tell how long its notifications are.
     pub fn new(listener: OwnedFd, setup: Setup) -> Result<Self, Error> {
         let listener = Listener::new(listener).map_err(Error::Prepare)?;
-        Ok(Self { listener, setup, table: Table::new(Arch::HOST) })
+        Ok(Self { listener, setup, table: Table::new(Arch::HOST), mounts: Mounts::default() })
     }
 
     /// Answer calls until the last filtered task is gone.
@@ -131,15 +136,11 @@ impl Broker {
     /// Calls on one name.
     fn change(&mut self, task: &Task) -> Step<Reply> {
         let spot = task.first()?;
-        self.check_mount(&spot)?;
+        self.check_mount(&spot).inspect_err(|_| self.note_refused(task, &spot))?;
         let act = task.act()?;
         let path = spot.path()?;
         if let Err(denied) = self.judge(act.change(), &path, None) {
-            let exists = || spot.existing().is_some();
-            // Nobody is told of what would have failed anyway.
-            if !act.is_idle(!matches!(act, Act::Access { .. }) && exists()) {
-                self.note(task, act.verb(), &path, None, denied);
-            }
+            self.note_change(task, &act, (&spot, &path), denied);
             return Err(Reply::Continue);
         }
         check_descriptor(task)?;
@@ -158,11 +159,10 @@ impl Broker {
     fn open(&mut self, task: &Task) -> Step<Reply> {
         let opening = task.opening()?;
         let spot = task.opened(&opening)?;
-        self.check_mount(&spot)?;
+        self.check_mount(&spot).inspect_err(|_| self.note_refused_open(task, &opening, &spot))?;
         let path = spot.path()?;
-        let change = if opening.is_nameless() { Change::Nameless } else { Change::Content };
-        if let Err(denied) = self.judge(change, &path, None) {
-            self.note_open(task, &opening, &spot, &path, denied);
+        if let Err(denied) = self.judge(opening.change(), &path, None) {
+            self.note_open(task, &opening, (&spot, &path), denied);
             return Err(Reply::Continue);
         }
         let file = if opening.is_nameless() {
@@ -198,7 +198,7 @@ impl Broker {
         if from.is_direct() && from.stat.nlink == 0 {
             return self.link_nameless(task, &from, &to);
         }
-        self.check_mounts(&from, &to)?;
+        self.check_mounts(&from, &to).inspect_err(|_| self.note_refused_two(task, || Change::Link, (&from, &to)))?;
         let (old, new) = (from.path()?, to.path()?);
         self.judge_two(task, Change::Link, (&from, &old), (&to, &new))?;
         let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
@@ -231,14 +231,9 @@ impl Broker {
         // The kernel goes both ways before it looks for names; it sees what it may not search, though.
         let unsearchable = |from: &Spot| from.missing().filter(|errno| *errno == Errno::ACCESS);
         let to = task.second().map_err(|reply| unsearchable(&from).map_or(reply, Reply::Errno))?;
-        self.check_mounts(&from, &to)?;
-        let (old, new) = (from.path()?, to.path()?);
-        let is_dir = |spot: &Spot| spot.existing().is_some_and(|stat| stat.is_dir());
-        let change = if task.flags() & EXCHANGE == 0 {
-            Change::Rename { directory: is_dir(&from) }
-        } else {
-            Change::Exchange { directory: is_dir(&from) || is_dir(&to) }
-        };
+        let change = || renaming(task, &from, &to);
+        self.check_mounts(&from, &to).inspect_err(|_| self.note_refused_two(task, change, (&from, &to)))?;
+        let (old, new, change) = (from.path()?, to.path()?, change());
         self.judge_two(task, change, (&from, &old), (&to, &new))?;
         let is_exchange = matches!(change, Change::Exchange { .. });
         if self.stays_open((&from, &old), &new) || (is_exchange && self.stays_open((&to, &new), &old)) {
@@ -282,7 +277,7 @@ impl Broker {
     }
 
     /// The verdict on real paths; `Err` is a denial.
-    fn judge(&self, change: Change, path: &Path, second: Option<&Path>) -> Result<(), (usize, Which, Cause)> {
+    pub(super) fn judge(&self, change: Change, path: &Path, second: Option<&Path>) -> Result<(), Denied> {
         match decide(&self.setup.rules, &Request { change, path, second }) {
             Verdict::Grant => Ok(()),
             Verdict::Deny { rule, which, cause } => Err((rule, which, cause)),
@@ -291,35 +286,23 @@ impl Broker {
 
     fn judge_two(&self, task: &Task, change: Change, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<()> {
         self.judge(change, from.1, Some(to.1)).map_err(|denied| {
-            let verb = if change == Change::Link { "link" } else { "rename" };
-            let ((spot, path), (_, other)) = if denied.1 == Which::First { (from, to) } else { (to, from) };
-            // Without an old name, or with a new one that may not be there yet, it fails whatever the rules say; and
-            // between mounts, where no rule is in the way of what programs do then, a copy.
-            let idle = from.0.existing().is_none() || (change == Change::Link && to.0.existing().is_some());
-            if !idle && self.check_mount(spot).is_ok() {
-                self.note(task, verb, path, Some(other), denied);
+            let (spot, _) = if denied.1 == Which::First { from } else { to };
+            // It fails whatever the rules say between mounts, where no rule is in the way of what programs do then, a copy.
+            if self.check_mount(spot).is_ok() {
+                self.note_two(task, change, from, to, denied);
             }
             Reply::Continue
         })
     }
 
-    fn note_open(&self, task: &Task, opening: &Opening, spot: &Spot, path: &Path, denied: (usize, Which, Cause)) {
-        let exists = spot.existing().is_some();
-        let idle = if exists {
-            opening.is_exclusive() || !(opening.writes() || opening.is_nameless())
-        } else {
-            !opening.creates()
-        };
-        if !idle {
-            self.note(task, if exists { "write" } else { "create" }, path, None, denied);
-        }
+    pub(super) fn denials(&self) -> MutexGuard<'_, Denials> {
+        self.setup.denials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: (usize, Which, Cause)) {
+    pub(super) fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: Denied) {
         let (index, _, cause) = denied;
         let rule = &self.setup.rules.all()[index];
-        let mut denials = self.setup.denials.lock().unwrap_or_else(PoisonError::into_inner);
-        denials.record(verb, path, || Denial {
+        self.denials().record(verb, path, || Denial {
             call: task.call.name,
             verb,
             path: path.to_path_buf(),
@@ -341,7 +324,7 @@ impl Broker {
     }
 
     /// Where the host has what lies at `path` inside.
-    fn host_path<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, Path> {
+    pub(super) fn host_path<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, Path> {
         let host = |(inside, host): &(PathBuf, PathBuf)| Some(host.join(path.strip_prefix(inside).ok()?));
         match self.setup.moved.iter().find_map(host) {
             Some(path) => path.into(),
@@ -365,6 +348,16 @@ impl Broker {
         {
             self.tell(&Happened::New { path, file: stat.file });
         }
+    }
+}
+
+/// What a rename does, by what there is now.
+fn renaming(task: &Task, from: &Spot, to: &Spot) -> Change {
+    let is_dir = |spot: &Spot| spot.existing().is_some_and(|stat| stat.is_dir());
+    if task.flags() & EXCHANGE == 0 {
+        Change::Rename { directory: is_dir(from) }
+    } else {
+        Change::Exchange { directory: is_dir(from) || is_dir(to) }
     }
 }
 

@@ -58,6 +58,12 @@ impl Denials {
         }
     }
 
+    /// Is a denial of this kind kept already?
+    #[must_use]
+    pub fn knows(&self, verb: &'static str, path: &Path) -> bool {
+        self.places.contains_key(&(verb, path.to_path_buf()))
+    }
+
     /// What is kept.
     #[must_use]
     pub fn all(&self) -> &[Denial] {

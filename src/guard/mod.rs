@@ -9,6 +9,7 @@ pub mod calls;
 pub mod decide;
 mod denial;
 pub mod filter;
+mod refused;
 mod reply;
 mod resolve;
 mod task;

@@ -2,6 +2,7 @@
 
 use super::act::Act;
 use super::calls::{Call, Follow, Op, Place, oflag};
+use super::decide::Change;
 use super::reply::{OrContinue, Reply, Step};
 use super::resolve::{Base, Last, Resolver, Spot};
 use crate::sys::Errno;
@@ -332,6 +333,11 @@ impl Opening {
         self.flags.contains(OFlags::TMPFILE)
     }
 
+    /// What it means to the rules.
+    pub(super) fn change(&self) -> Change {
+        if self.is_nameless() { Change::Nameless } else { Change::Content }
+    }
+
     pub(super) fn creates(&self) -> bool {
         self.flags.contains(OFlags::CREATE)
     }
@@ -344,6 +350,11 @@ impl Opening {
     /// Is something written if the file exists?
     pub(super) fn writes(&self) -> bool {
         self.flags.bits() & (oflag::ACCMODE | oflag::TRUNC) != 0
+    }
+
+    /// Does it fail or change nothing, whatever the rules say, because the name is there, or because it is not?
+    pub(super) fn is_idle(&self, exists: bool) -> bool {
+        if exists { self.is_exclusive() || !(self.writes() || self.is_nameless()) } else { !self.creates() }
     }
 
     fn last(&self) -> Last {

@@ -7,6 +7,7 @@ mod support;
 
 mod bare;
 mod concurrency;
+mod denials;
 mod doctor;
 mod documents;
 mod environment;
