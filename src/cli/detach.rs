@@ -1,7 +1,5 @@
 //! `stockade run --detach`: the run becomes a job.
 
-use std::time::Duration;
-
 use super::error::Error;
 use super::layers::OnDisk;
 use super::options::Asked;
@@ -10,7 +8,7 @@ use super::run::{clean_up, words};
 use super::{Done, basis, output};
 use crate::launch::{self, Detached, Ended, Failure, Status, Step, Supervisor};
 use crate::plan::Plan;
-use crate::session::{self, Basis, End, Id, Job, JobEnd, Lease, LogWriter, RunRecord, Store};
+use crate::session::{self, End, Id, Job, JobEnd, Lease, LogWriter, RunRecord, Store};
 use crate::{plan, probe};
 
 #[derive(Debug, clap::Args)]
@@ -37,20 +35,20 @@ impl Args {
     }
 }
 
-pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
-    let Asked { policy, mut request, session, want, trying, .. } = asked;
-    if trying {
+pub(super) fn run(mut asked: Asked, report: Report, args: &Args) -> Done {
+    if asked.trying {
         return Err(Error::TryDetached);
     }
     let id = session::new_job_id()?;
-    let own = session.is_none();
-    let session = session.map_or_else(|| own_session(&id), Ok)?;
-    request.session = Some(session.as_str().to_owned());
+    let own = asked.session.is_none();
+    let session = asked.session.clone().map_or_else(|| own_session(&id), Ok)?;
+    asked.request.session = Some(session.as_str().to_owned());
+    let policy = &asked.policy;
     // A job has no terminal.
     let store = Store::open(&policy.context.state)?;
-    let facts = plan::Facts { terminal: None, ..probe::facts(&policy)? };
-    let plan = plan::build(&policy, facts, request)?;
-    let lease = store.session(&session, &want)?;
+    let facts = plan::Facts { terminal: None, ..probe::facts(policy)? };
+    let plan = plan::build(policy, facts, asked.request.clone())?;
+    let lease = store.session(&session, &asked.want)?;
     let job = lease.new_job(&id, args.name.as_deref())?;
     match launch::detach(plan.request.preserve_fds)? {
         Detached::Caller(waiting) => {
@@ -67,9 +65,8 @@ pub(super) fn run(asked: Asked, report: Report, args: &Args) -> Done {
             Ok(0)
         }
         Detached::Supervisor(supervisor) => {
-            let basis = basis::of(&policy);
-            let ours = Ours { plan, basis, store, lease, job, report, limit: args.log_limit };
-            ours.supervise(supervisor, policy.session.idle)
+            let ours = Ours { asked, plan, store, lease, job, report, limit: args.log_limit };
+            ours.supervise(supervisor)
         }
     }
 }
@@ -82,8 +79,8 @@ pub(super) fn own_session(job: &str) -> Result<Id, Error> {
 
 /// What the supervisor of a job has.
 struct Ours {
+    asked: Asked,
     plan: Plan,
-    basis: Option<Basis>,
     store: Store,
     lease: Lease,
     job: Job,
@@ -113,7 +110,7 @@ fn as_failure(error: &Error) -> Failure {
 
 impl Ours {
     /// The rest of this process's life. Nobody reads what it would print.
-    fn supervise(self, supervisor: Supervisor, idle: Duration) -> Done {
+    fn supervise(self, supervisor: Supervisor) -> Done {
         let started = self.prepare().and_then(|made| {
             let running = launch::start(&self.plan, &self.lease, made.on_disk.layers(), None)?;
             Ok((made, running))
@@ -129,7 +126,7 @@ impl Ours {
         let at_start = Start { job: self.job.try_clone()?, plan: self.plan.clone(), told: told.try_clone()? };
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| log.pump(&output));
-            clean_up(scope, &self.store, &self.lease, idle);
+            clean_up(scope, &self.store, &self.lease, self.asked.policy.session.idle);
             running.on_start(Box::new(move |command| at_start.tell(command))).wait()
         });
         let kept = on_disk.finish(&self.store, ended.is_ok());
@@ -144,18 +141,18 @@ impl Ours {
         let words = words(&self.plan);
         let command = words.join(" ");
         self.job.record(words, &self.plan.request.cwd, None)?;
-        let (run, log) = (self.lease.run_record(&command, self.basis.clone())?, self.job.log(self.limit)?);
+        let (run, log) = (self.lease.run_record(&command, basis::of(&self.asked.policy))?, self.job.log(self.limit)?);
         let on_disk = OnDisk::prepare(&self.plan, &self.store, &self.lease, &run)?;
         Ok(Made { run, log, on_disk })
     }
 
     /// Write down how it ended.
     fn finish(self, ended: Result<Ended, Failure>, kept: Option<String>, told: launch::Report) -> Result<Lease, Error> {
-        let Self { plan, lease, job, report, .. } = self;
+        let Self { asked, plan, lease, job, report, .. } = self;
         match ended {
             Ok(ended) => {
                 // Who has seen the status finds the rest.
-                report.keep(job.denials()?, &ended)?;
+                report.keep(&asked, job.denials()?, &ended)?;
                 let kept = kept.map(|name| format!("what it wrote to overlays is kept as {name}"));
                 job.finish(end_of(ended.status), report::reached(&plan, &ended).or(kept))?;
             }

@@ -191,7 +191,13 @@ fn show(job: &FoundJob, json: bool) -> Done {
     output::line(format_args!("in:     {}", job.record.cwd.display()))?;
     output::line(format_args!("files:  {} (log: {} bytes)", job.path.display(), job.log_size()))?;
     for denial in denials {
-        output::line(format_args!("denied: {}", denial["text"].as_str().unwrap_or("?")))?;
+        if let Some(dropped) = denial["dropped"].as_u64() {
+            output::line(format_args!("and {dropped} more denials, which were not kept"))?;
+            continue;
+        }
+        let text = denial["text"].as_str().unwrap_or("?");
+        let cure = denial["cure"].as_str().map(|cure| format!("; {cure}")).unwrap_or_default();
+        output::line(format_args!("denied: {text}{cure}"))?;
     }
     Ok(0)
 }

@@ -11,6 +11,7 @@ mod gc;
 mod init;
 mod job;
 mod layers;
+mod lines;
 mod man;
 mod options;
 mod output;

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
-use std::time::UNIX_EPOCH;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::Error;
-use super::output;
-use crate::guard::{Denial, Denials};
+use super::options::Asked;
+use super::{lines, output, why};
+use crate::guard::Denials;
 use crate::launch::{self, Ended, Status};
 use crate::plan::Plan;
 use crate::policy::Target;
@@ -31,6 +31,8 @@ pub(super) struct Args {
 
 /// How many denials people are told of.
 const SHOWN: usize = 2;
+/// For how many a cure is looked for: each is tried by some more looks at the host.
+const CURED: usize = 8;
 
 /// Where denials are to be written.
 pub(super) struct Report {
@@ -54,26 +56,97 @@ impl Args {
 
 impl Report {
     /// Write the denials of a job that is over, to its own file too.
-    pub(super) fn keep(self, of_job: File, ended: &Ended) -> std::io::Result<()> {
+    pub(super) fn keep(self, asked: &Asked, of_job: File, ended: &Ended) -> std::io::Result<()> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
-        self.file.into_iter().chain([of_job]).try_for_each(|file| write(file, &denials))
+        let told = Told::new(asked, &denials, ended.status);
+        self.file.into_iter().chain([of_job]).try_for_each(|file| told.write(file))
     }
 
     /// Tell of the denials of a run that is over.
-    pub(super) fn tell(self, plan: &Plan, ended: &Ended) -> Result<(), Error> {
+    pub(super) fn tell(self, asked: &Asked, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = Told::new(asked, &denials, ended.status);
         if let (Some(reached), false) = (reached(plan, ended), self.quiet) {
             output::stockade(reached);
         }
         if !self.quiet && ended.status != Status::Exited(0) {
-            show(plan, &denials);
+            told.show(&plan.request.cwd);
+            show_absent(plan);
             show_overlays(ended);
         }
         match self.file {
-            Some(file) => Ok(write(file, &denials)?),
+            Some(file) => Ok(told.write(file)?),
             None => Ok(()),
         }
     }
+}
+
+/// Denials with what would allow them.
+struct Told<'a> {
+    denials: &'a Denials,
+    /// Of the first of them, as far as there are any.
+    cures: Vec<Option<String>>,
+    network: Option<String>,
+}
+
+impl<'a> Told<'a> {
+    /// Nothing needs a cure in a run that succeeded.
+    fn new(asked: &Asked, denials: &'a Denials, status: Status) -> Self {
+        let failed = status != Status::Exited(0);
+        let first = &denials.all()[..denials.all().len().min(CURED)];
+        let cures = if failed && !first.is_empty() { why::cures(asked, first) } else { Vec::new() };
+        let offline = failed && !denials.attempts().is_empty();
+        Self { denials, cures, network: offline.then(|| why::network_cure(asked)).flatten() }
+    }
+
+    fn cure(&self, index: usize) -> Option<&str> {
+        self.cures.get(index)?.as_deref()
+    }
+
+    /// For people: a line for each of the first denials, and one for the network.
+    fn show(&self, cwd: &Path) {
+        for (index, denial) in self.denials.all().iter().enumerate().take(SHOWN) {
+            let denial = denial.relative_to(cwd);
+            output::stockade(format_args!("denied by policy: {denial}{}", behind(self.cure(index))));
+        }
+        let more = self.denials.all().len().saturating_sub(SHOWN);
+        if more > 0 {
+            output::stockade(format_args!("and {more} more denials (--report FILE lists them)"));
+        }
+        if let [first, more @ ..] = self.denials.attempts() {
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            let tried = format!("a connection to {}{more} was tried", first.address);
+            output::stockade(format_args!(
+                "network is off ({}): {tried}{}",
+                first.origin,
+                behind(self.network.as_deref())
+            ));
+        }
+    }
+
+    /// For programs: a line for each.
+    fn write(&self, file: File) -> std::io::Result<()> {
+        let mut file = BufWriter::new(file);
+        let denials = self.denials.all().iter().map(lines::denial).enumerate();
+        let denials = denials.map(|(index, line)| with_cure(line, self.cure(index)));
+        let attempts = self.denials.attempts().iter().map(lines::attempt);
+        for line in denials.chain(attempts.map(|line| with_cure(line, self.network.as_deref()))) {
+            writeln!(file, "{}", lines::ascii(&line))?;
+        }
+        if self.denials.dropped() > 0 {
+            writeln!(file, "{}", json!({ "dropped": self.denials.dropped() }))?;
+        }
+        file.flush()
+    }
+}
+
+fn with_cure(mut line: Value, cure: Option<&str>) -> Value {
+    line["cure"] = cure.into();
+    line
+}
+
+fn behind(cure: Option<&str>) -> String {
+    cure.map_or_else(String::new, |cure| format!("; {cure}"))
 }
 
 /// The limit for which a run was ended, in words.
@@ -83,14 +156,7 @@ pub(super) fn reached(plan: &Plan, ended: &Ended) -> Option<String> {
     Some(format!("ended: the limit {limit} of {value} is reached"))
 }
 
-fn show(plan: &Plan, denials: &Denials) {
-    for denial in denials.all().iter().take(SHOWN) {
-        output::stockade(format_args!("denied by policy: {}", denial.relative_to(&plan.request.cwd)));
-    }
-    let more = denials.all().len().saturating_sub(SHOWN);
-    if more > 0 {
-        output::stockade(format_args!("and {more} more denials (--report FILE lists them)"));
-    }
+fn show_absent(plan: &Plan) {
     for rule in plan.absent.iter().map(|&index| &plan.names.all()[index]) {
         if let Target::Path(path) = &rule.target
             && !exists(path)
@@ -126,56 +192,4 @@ fn size(bytes: u64) -> String {
 
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
-}
-
-fn write(file: File, denials: &Denials) -> std::io::Result<()> {
-    let mut file = BufWriter::new(file);
-    for denial in denials.all() {
-        writeln!(file, "{}", ascii(&line(denial).to_string()))?;
-    }
-    if denials.dropped() > 0 {
-        writeln!(file, "{}", json!({ "dropped": denials.dropped() }))?;
-    }
-    file.flush()
-}
-
-/// JSON in ASCII alone, of which JSON itself escapes the control characters. Others are no less dangerous to who looks at
-/// a report on a terminal: `U+009B` begins a command to it, `U+202E` turns the rest of the line round.
-fn ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        if matches!(c, ' '..='~') {
-            text.push(c);
-        } else {
-            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
-        }
-    }
-    text
-}
-
-fn line(denial: &Denial) -> serde_json::Value {
-    let time = denial.time.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-    json!({
-        "call": denial.call,
-        "verb": denial.verb,
-        "path": denial.path.to_string_lossy(),
-        "other": denial.other.as_ref().map(|path| path.to_string_lossy()),
-        "rule": denial.origin.to_string(),
-        "reason": denial.reason,
-        "text": denial.to_string(),
-        "pid": denial.pid,
-        "command": String::from_utf8_lossy(&denial.comm),
-        "time": time,
-        "count": denial.count,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ascii;
-
-    #[test]
-    fn reports_are_ascii() {
-        assert_eq!(ascii("{\"a\":\"é\u{9b}\u{7f}😀\"}"), r#"{"a":"\u00e9\u009b\u007f\ud83d\ude00"}"#);
-    }
 }

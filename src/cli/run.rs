@@ -42,16 +42,16 @@ pub(super) fn run(args: Args) -> Done {
     if args.job.is_wanted() {
         return detach::run(asked, report, &args.job);
     }
-    let Asked { policy, request, session, want, trying, .. } = asked;
+    let Asked { policy, session, want, .. } = &asked;
     // Before the host is looked at: what does not exist yet would not be hidden from the first run.
     let store = Store::open(&policy.context.state)?;
-    let facts = probe::facts(&policy)?;
-    let plan = plan::build(&policy, facts, request)?;
-    let lease = match &session {
-        Some(id) => store.session(id, &want)?,
+    let facts = probe::facts(policy)?;
+    let plan = plan::build(policy, facts, asked.request.clone())?;
+    let lease = match session {
+        Some(id) => store.session(id, want)?,
         None => store.anonymous(want.parent.as_ref())?,
     };
-    let record = lease.run_record(&words(&plan).join(" "), basis::of(&policy))?;
+    let record = lease.run_record(&words(&plan).join(" "), basis::of(policy))?;
     let ended = OnDisk::prepare(&plan, &store, &lease, &record).and_then(|on_disk| {
         let ended = launch::start(&plan, &lease, on_disk.layers(), args.trace.then(tracer)).and_then(|running| {
             std::thread::scope(|scope| {
@@ -67,9 +67,9 @@ pub(super) fn run(args: Args) -> Done {
         output::note(left);
     }
     let (ended, kept) = ended?;
-    report.tell(&plan, &ended)?;
+    report.tell(&asked, &plan, &ended)?;
     if let Some(name) = kept {
-        overlay::tell_kept(&store, &name, trying)?;
+        overlay::tell_kept(&store, &name, asked.trying)?;
     }
     Ok(ended.status.code())
 }

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::act::{self, Act};
+use super::attempt::{self, Attempt};
 use super::calls::{Arch, Op, Table};
 use super::decide::{Cause, Change, Request, Verdict, Which, decide};
 use super::denial::{Denial, Denials};
@@ -26,7 +27,7 @@ use super::refused::Mounts;
 use super::reply::{OrContinue, Reply, Step};
 use super::resolve::{HostSpot, Spot};
 use super::task::{Opening, Task};
-use crate::policy::Rules;
+use crate::policy::{Origin, Rules};
 use crate::sys;
 use crate::sys::Errno;
 use crate::sys::fs::FileId;
@@ -71,6 +72,8 @@ pub struct Setup {
     /// Directories that have another path inside than on the host: (inside, host). Rules speak of the path inside.
     pub moved: Vec<(PathBuf, PathBuf)>,
     pub tell: Option<Tell>,
+    /// Who says that there is no network; tries to reach one are noted then.
+    pub offline: Option<Origin>,
 }
 
 /// The broker of one sandbox. Runs on a thread of its own.
@@ -129,6 +132,10 @@ impl Broker {
             Op::Open | Op::OpenHow | Op::Creat => self.open(&task),
             Op::Link => self.link(&task),
             Op::Rename => self.rename(&task),
+            Op::Connect => {
+                self.note_attempt(&task);
+                Err(Reply::Continue)
+            }
             _ => self.change(&task),
         }
     }
@@ -316,6 +323,23 @@ impl Broker {
             time: SystemTime::now(),
             count: 1,
         });
+    }
+
+    /// A try to reach somebody; the kernel knows no way there.
+    fn note_attempt(&self, task: &Task) {
+        let Some(origin) = &self.setup.offline else { return };
+        if let Ok(address) = task.destination()
+            && attempt::needs_network(address)
+        {
+            self.denials().attempt(address, || Attempt {
+                address,
+                origin: origin.clone(),
+                pid: task.caller.tid(),
+                comm: task.caller.comm().unwrap_or_default(),
+                time: SystemTime::now(),
+                count: 1,
+            });
+        }
     }
 
     /// The last look before acting: a caller that was killed must not get anything done under its number's next owner.

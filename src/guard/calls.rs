@@ -5,6 +5,8 @@
 //! `arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi/asm-generic/unistd.h` of Linux 6.18.
 #![forbid(unsafe_code)]
 
+use super::attempt::LENGTHS;
+
 /// A processor architecture, by the numbers of its system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arch {
@@ -61,6 +63,8 @@ pub enum Op {
     SetAttr,
     Access,
     Bind,
+    /// Only looked at: it is never carried out for the caller.
+    Connect,
 }
 
 /// How a call says which file it means; the numbers are argument positions.
@@ -100,6 +104,11 @@ pub enum Notify {
     Above {
         arg: usize,
         least: u32,
+    },
+    /// Those where the argument is one of these, in a run without a network.
+    Offline {
+        arg: usize,
+        values: [u32; 3],
     },
 }
 
@@ -206,6 +215,12 @@ impl Call {
         self.notify = Notify::Above { arg: 2, least: 2 };
         self
     }
+
+    const fn offline(mut self) -> Self {
+        self = self.address();
+        self.notify = Notify::Offline { arg: 2, values: LENGTHS };
+        self
+    }
 }
 
 /// `O_*` bits; those used here are the same on both architectures.
@@ -282,6 +297,7 @@ pub static CALLS: &[Call] = &[
     Call::new("removexattrat", Op::RemoveXattr, same(466)).at(0, 1).flags(2).data(3).follow(Follow::UnlessTold),
     Call::new("file_setattr", Op::SetAttr, same(469)).at(0, 1).data(2).flags(4).follow(Follow::UnlessTold),
     Call::new("bind", Op::Bind, both(49, 200)).address(),
+    Call::new("connect", Op::Connect, both(42, 203)).offline(),
 ];
 
 /// Calls by number, for the broker.

@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::attempt::Attempt;
 use super::decide::Cause;
 use crate::policy::{Access, Origin};
 
 /// How many different denials are kept.
 const LIMIT: usize = 256;
+/// How many different addresses are kept.
+const ATTEMPTS: usize = 64;
 
 /// One thing that was denied, once or more often.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +46,7 @@ pub struct Denial {
 pub struct Denials {
     list: Vec<Denial>,
     places: HashMap<(&'static str, PathBuf), usize>,
+    attempts: Vec<Attempt>,
     dropped: u64,
 }
 
@@ -56,6 +61,23 @@ impl Denials {
         } else {
             self.dropped += 1;
         }
+    }
+
+    /// Count a try to reach an address, likewise.
+    pub fn attempt(&mut self, address: SocketAddr, build: impl FnOnce() -> Attempt) {
+        if let Some(known) = self.attempts.iter_mut().find(|attempt| attempt.address == address) {
+            known.count += 1;
+        } else if self.attempts.len() < ATTEMPTS {
+            self.attempts.push(build());
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// The tries to reach a network, in the order of their first occurrence.
+    #[must_use]
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
     }
 
     /// Is a denial of this kind kept already?

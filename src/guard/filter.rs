@@ -22,12 +22,15 @@ pub use crate::sys::seccomp::Instruction;
 
 /// What a program must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct FilterSpec {
     pub arch: Arch,
     /// There are guarded directories: the listener is asked about calls that change paths.
     pub guarded: bool,
     /// Refuse (`ENOSYS`) what cannot be judged without a race: `openat2`, whose mode may become set-user-ID.
     pub strict: bool,
+    /// There is no network: the listener hears of tries to reach one.
+    pub offline: bool,
     /// Do not ask about a path that is named from [`PASSED`]: the fast path.
     pub preload: bool,
 }
@@ -172,7 +175,7 @@ fn body(call: &Call, spec: FilterSpec) -> Vec<Instruction> {
         return vec![ret(ENOSYS)];
     }
     let mut body = refused_modes(call);
-    if spec.guarded {
+    if spec.guarded && (spec.offline || !matches!(call.notify, Notify::Offline { .. })) {
         let asked = [ret(Answer::Notify)];
         if spec.preload && matches!(call.place, Place::Path { .. } | Place::At { .. }) {
             body.extend(unless_passed(&asked));
@@ -221,6 +224,9 @@ fn condition(notify: Notify, rest: u8) -> Vec<Instruction> {
         Notify::Always => Vec::new(),
         Notify::Bits { arg, mask } => vec![load_arg(arg), jump(JSET, mask, 0, rest)],
         Notify::Above { arg, least } => vec![load_arg(arg), jump(JGT, least, 0, rest)],
+        Notify::Offline { arg, values: [one, two, three] } => {
+            vec![load_arg(arg), jump(JEQ, one, 2, 0), jump(JEQ, two, 1, 0), jump(JEQ, three, 0, rest)]
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`Broker`] on a thread of the supervisor with the listener that comes back.
 
 mod act;
+mod attempt;
 mod broker;
 pub mod calls;
 pub mod decide;
@@ -14,5 +15,6 @@ mod reply;
 mod resolve;
 mod task;
 
+pub use attempt::Attempt;
 pub use broker::{Broker, Error, Happened, Setup, Tell};
 pub use denial::{Denial, Denials, Escaped};

@@ -1,6 +1,9 @@
 //! One call as it was made: which, by whom, with what. Everything is read from the caller here, and once.
 
+use std::net::SocketAddr;
+
 use super::act::Act;
+use super::attempt;
 use super::calls::{Call, Follow, Op, Place, oflag};
 use super::decide::Change;
 use super::reply::{OrContinue, Reply, Step};
@@ -184,6 +187,15 @@ impl Task {
         }
     }
 
+    /// The internet address that a call names.
+    pub(super) fn destination(&self) -> Step<SocketAddr> {
+        let Place::Address { address, len, .. } = self.call.place else { return Err(Reply::Continue) };
+        let mut bytes = [0; 28];
+        let len = usize::try_from(self.word(len)).unwrap_or(usize::MAX).min(bytes.len());
+        self.caller.read(self.args[address], &mut bytes[..len]).or_continue()?;
+        attempt::destination(&bytes[..len]).ok_or(Reply::Continue)
+    }
+
     /// What an opening call asks for; those that change nothing are continued.
     pub(super) fn opening(&self) -> Step<Opening> {
         let opening = match self.call.op {
@@ -250,7 +262,7 @@ impl Task {
             Op::SetAttr => Act::SetAttr { attr: self.file_attr()? },
             Op::Access => self.access()?,
             Op::Bind => Act::Bind { socket: self.caller.take_fd(self.descriptor(0)).or_continue()? },
-            Op::Open | Op::OpenHow | Op::Creat | Op::Link | Op::Rename => return Err(Reply::Continue),
+            Op::Open | Op::OpenHow | Op::Creat | Op::Link | Op::Rename | Op::Connect => return Err(Reply::Continue),
         })
     }
 

@@ -9,6 +9,7 @@ use super::{Failure, Step};
 use crate::guard::calls::Arch;
 use crate::guard::filter::{FilterSpec, program};
 use crate::plan::Plan;
+use crate::policy::Network;
 use crate::sys::{self, Errno, fs, seccomp};
 
 fn at<T>(result: sys::Result<T>) -> Result<T, Failure> {
@@ -23,7 +24,8 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     let guarded = !setup.plan.guarded.is_empty();
     // openat2 has its mode in memory, where it could become set-user-ID after it was looked at: always refused (ENOSYS), as
     // by a kernel that is too old for it; programs fall back to openat.
-    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: true, preload: setup.plan.preloads() });
+    let (preload, offline) = (setup.plan.preloads(), setup.plan.network.value == Network::None);
+    let program = program(&FilterSpec { arch: Arch::HOST, guarded, strict: true, preload, offline });
     if !guarded {
         return at(seccomp::install(&program));
     }

@@ -68,7 +68,7 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
     let stdio = Stdio::prepare(plan)?;
     traced(Step::OpenPrivate);
     let private = open_private(plan, lease)?;
-    let network = match plan.network {
+    let network = match plan.network.value {
         Network::None => lease.network().map_err(|error| Failure::of(Step::EnterNetwork, &error))?,
         Network::Host => None,
     };

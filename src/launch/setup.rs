@@ -89,7 +89,7 @@ fn prepare(setup: &Setup<'_>, network: Option<session::Network>) -> Result<Built
             setup.trace(Step::EnterNetwork);
             network::enter(setup, network)?
         }
-        None => setup.plan.network == Network::Host,
+        None => setup.plan.network.value == Network::Host,
     };
     setup.trace(Step::Unshare);
     at(Step::Unshare, process::unshare(namespaces(network)))?;

@@ -15,7 +15,7 @@ use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, graft, setup};
 use crate::guard::{self, Broker, Denials};
 use crate::plan::{Extent, Identity, Plan};
-use crate::policy::{Limit, Limits, Rules};
+use crate::policy::{Limit, Limits, Network, Origin, Rules};
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
 use crate::sys::signal::{self as signals, Received};
 use crate::sys::{socket, terminal};
@@ -100,6 +100,8 @@ pub struct Running {
     parent: Option<OwnedFd>,
     identity: Identity,
     names: Arc<Rules>,
+    /// Who says that there is no network.
+    offline: Option<Origin>,
     denials: Arc<Mutex<Denials>>,
     broker: Option<JoinHandle<Result<(), guard::Error>>>,
     /// To the process that can mount.
@@ -149,6 +151,7 @@ impl Running {
             parent,
             identity: plan.identity.clone(),
             names: Arc::clone(&plan.names),
+            offline: (plan.network.value == Network::None).then(|| plan.network.origin.clone()),
             denials: Arc::default(),
             broker: None,
             graft,
@@ -223,6 +226,7 @@ impl Running {
             denials: Arc::clone(&self.denials),
             moved: Vec::new(),
             tell: self.graft.take().map(graft::teller),
+            offline: self.offline.clone(),
         };
         let broker = Broker::new(listener, setup).map_err(failed)?;
         let thread = std::thread::Builder::new().name("broker".into()).spawn(move || broker.run());

@@ -29,7 +29,7 @@ pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Er
         identity: identity(&facts),
         root: layout.root,
         mounts: layout.ops,
-        network: policy.network.value,
+        network: policy.network.clone(),
         environment: environment.variables,
         names: Arc::new(facts.names),
         guarded: layout.guarded,

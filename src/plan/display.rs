@@ -116,7 +116,7 @@ impl Plan {
             "session": self.request.session,
             "identity": self.identity,
             "root": self.root,
-            "network": self.network,
+            "network": self.network.value,
             "proc": self.request.proc,
             "mounts": self.mounts,
             "guarded": self.guarded,
@@ -153,7 +153,7 @@ fn identity(identity: &Identity) -> String {
 }
 
 fn network(plan: &Plan) -> &'static str {
-    match (plan.network, &plan.request.session) {
+    match (plan.network.value, &plan.request.session) {
         (Network::None, None) => "none but loopback",
         (Network::None, Some(_)) => "none but loopback, which the runs of the session share",
         (Network::Host, _) => "the host's",

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::policy::{Limits, Network, Rules};
+use crate::policy::{Limits, Network, Rules, Setting};
 
 /// What the command line asks for beyond the policy.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,8 @@ pub struct Plan {
     pub root: Root,
     /// In the order in which they are carried out: what lies deeper comes later.
     pub mounts: Vec<Op>,
-    pub network: Network,
+    /// Which network the command sees, and who says so.
+    pub network: Setting<Network>,
     /// The whole environment of the command.
     pub environment: Vec<(OsString, OsString)>,
     /// The rules by real path: what the broker judges by.

@@ -123,6 +123,7 @@ impl Project {
             denials: denials.clone(),
             moved: Vec::new(),
             tell,
+            offline: None,
         };
         let listener = sandbox.take_listener();
         let broker = std::thread::spawn(move || Broker::new(listener, setup).expect("a broker").run());
@@ -212,7 +213,7 @@ pub(crate) fn inside(cases: &[Case]) {
     std::env::set_current_dir(&project).expect("the project, on its new mount");
     process::drop_capabilities().expect("no capabilities");
     process::set_no_new_privs().expect("no new privileges");
-    let spec = FilterSpec { arch: Arch::HOST, guarded: true, strict: false, preload: false };
+    let spec = FilterSpec { arch: Arch::HOST, guarded: true, strict: false, preload: false, offline: false };
     let listener = seccomp::install_with_listener(&program(&spec)).expect("the filter");
     println!("ready {mount} {}", listener.as_raw_fd());
     std::io::stdin().lines().next().expect("a line").expect("go");

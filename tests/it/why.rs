@@ -21,7 +21,7 @@ fn cure(outcome: &Outcome) -> String {
 fn is_cured(sandbox: &Sandbox, path: &str, act: &str, command: &str) {
     sandbox.sh(command).fails();
     let text = cure(&why(sandbox, &[path, act]).status(1));
-    let options = text.strip_prefix("allow it with ").unwrap_or_else(|| panic!("{text}"));
+    let options = text.strip_prefix("allow with ").unwrap_or_else(|| panic!("{text}"));
     // Through a shell, as a person would give it.
     let script = format!("$SK run --no-config {options} -- sh -c '{}'", command.replace('\'', r"'\''"));
     sandbox.script(&script).ok();

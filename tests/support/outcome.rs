@@ -25,6 +25,13 @@ impl Outcome {
         self
     }
 
+    /// Nothing was printed to standard error.
+    #[track_caller]
+    pub(crate) fn says_nothing(self) -> Self {
+        assert_eq!(self.err, "", "{}", self.describe());
+        self
+    }
+
     /// It did not succeed.
     #[track_caller]
     pub(crate) fn fails(self) -> Self {

@@ -42,6 +42,13 @@ pub(super) fn find(asked: &Asked, account: &Account<'_>, act: Act, refusal: Refu
     Cure::None(failed.unwrap_or_else(|| why_none(refusal).to_owned()))
 }
 
+/// A rule that makes `at` writable, if that allows it.
+pub(super) fn by_rule(asked: &Asked, scene: &Scene<'_>, at: &Path, written: &Path, act: Act) -> Option<String> {
+    let value = value_of(&Target::Path(at.to_owned()), &asked.sources.context.cwd);
+    let Candidate { text, sources } = ruled(&asked.sources, Access::Write, value);
+    matches!(try_out(asked, scene, &sources, written, act), Ok(Ok(()))).then_some(text)
+}
+
 /// Ask again in a run of other sources.
 fn try_out(
     asked: &Asked,
@@ -109,7 +116,7 @@ fn in_reason(reason: &str) -> Option<&str> {
 }
 
 fn by_reason(sources: &Sources, option: &str) -> Option<Candidate> {
-    let text = format!("allow it with {option}");
+    let text = format!("allow with {option}");
     match option.split_once(' ')? {
         ("--git", "open") => {
             let git = Some((GitMode::Open, Origin::Flag(option.to_owned())));
@@ -123,7 +130,7 @@ fn by_reason(sources: &Sources, option: &str) -> Option<Candidate> {
 /// One rule more on the command line.
 fn ruled(sources: &Sources, access: Access, value: OsString) -> Candidate {
     let mut sources = sources.clone();
-    let text = format!("allow it with --{access} {}", quoted(&value));
+    let text = format!("allow with --{access} {}", quoted(&value));
     sources.flags.push(Flag { access, value });
     Candidate { text, sources }
 }

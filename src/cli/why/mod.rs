@@ -2,6 +2,7 @@
 
 mod account;
 mod cure;
+mod denied;
 mod question;
 mod running;
 mod scene;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use crate::plan::{Kind, Link, Place, Plan, State};
 use crate::{plan, probe};
 use account::Account;
+pub(super) use denied::{cures, network_cure};
 use question::{Act, Question};
 use running::Running;
 use scene::{Scene, Subject};

@@ -99,6 +99,7 @@ fn expected_of(call: &Call, spec: FilterSpec, from: u64, args: &[u32; 6]) -> Ans
         "access" => args[1] & 2 != 0,
         "faccessat" | "faccessat2" => args[2] & 2 != 0,
         "bind" => args[2] > 2,
+        "connect" => spec.offline && [16, 28, 128].contains(&args[2]),
         _ => true,
     };
     let has_path = !matches!(call.place, Place::Descriptor { .. } | Place::Address { .. });
@@ -112,21 +113,27 @@ fn expected_of(call: &Call, spec: FilterSpec, from: u64, args: &[u32; 6]) -> Ans
 }
 
 fn specs() -> impl Iterator<Item = FilterSpec> {
-    (0..16).map(|bits| FilterSpec {
+    let all = (0..32).map(|bits| FilterSpec {
         arch: if bits & 1 == 0 { Arch::X86_64 } else { Arch::Aarch64 },
         guarded: bits & 2 != 0,
         strict: bits & 4 != 0,
         preload: bits & 8 != 0,
-    })
+        offline: bits & 16 != 0,
+    });
+    // Without a listener it makes no difference.
+    all.filter(|spec| spec.guarded || !spec.offline)
 }
 
 /// Words that matter somewhere.
-const WORDS: [u64; 22] = [
+const WORDS: [u64; 25] = [
     0,
     1,
     2,
     3,
     4,
+    16,
+    28,
+    128,
     0o100,
     0o101,
     0o1000,
@@ -184,7 +191,7 @@ fn other_abis_are_refused_whatever_they_call() {
 
 #[test]
 fn a_high_word_does_not_get_a_call_past() {
-    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: false, preload: true };
+    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: false, preload: true, offline: true };
     let program = program(&spec);
     let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args }).0;
     assert_eq!(ask(16, [0, 0xDEAD_BEEF_0000_5412, 0, 0, 0, 0]), EPERM.value());
@@ -205,14 +212,15 @@ fn the_fast_path_is_one_address_and_spares_questions_about_paths_only() {
             }
         }
     }
-    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: true, preload: true };
+    let spec = FilterSpec { arch: Arch::X86_64, guarded: true, strict: true, preload: true, offline: true };
     let program = program(&spec);
     let ask = |nr, args| run(&program, &Data { nr, arch: spec.arch.audit(), from: PASSED, args }).0;
-    // openat, to write; with a set-user-ID mode; chmod with one; fchmod; openat2; io_uring_setup; TIOCSTI.
+    // openat, to write; with a set-user-ID mode; chmod with one; fchmod; connect; openat2; io_uring_setup; TIOCSTI.
     assert_eq!(ask(257, [0, 0, 1, 0, 0, 0]), Answer::Allow.value());
     assert_eq!(ask(257, [0, 0, 0o101, 0o4755, 0, 0]), EPERM.value());
     assert_eq!(ask(90, [0, 0o4755, 0, 0, 0, 0]), EPERM.value());
     assert_eq!(ask(91, [0, 0o755, 0, 0, 0, 0]), Answer::Notify.value());
+    assert_eq!(ask(42, [0, 0, 16, 0, 0, 0]), Answer::Notify.value());
     assert_eq!(ask(437, [0; 6]), ENOSYS.value());
     assert_eq!(ask(425, [0; 6]), ENOSYS.value());
     assert_eq!(ask(16, [0, 0x5412, 0, 0, 0, 0]), EPERM.value());
@@ -257,8 +265,8 @@ fn without_a_listener_nothing_is_notified() {
 
 proptest! {
     #[test]
-    fn any_call_is_answered_as_told(bits in 0usize..8, nr in 0u32..600, args in any::<[u64; 6]>()) {
-        let spec = specs().nth(bits).expect("one of eight");
+    fn any_call_is_answered_as_told(bits in 0usize..24, nr in 0u32..600, args in any::<[u64; 6]>()) {
+        let spec = specs().nth(bits).expect("one of them");
         check(spec, &program(&spec), &Data { nr, arch: spec.arch.audit(), from: ELSEWHERE, args });
     }
 }
