@@ -127,7 +127,7 @@ impl Ours {
         let ended = std::thread::scope(|scope| {
             scope.spawn(|| log.pump(&output));
             clean_up(scope, &self.store, &self.lease, self.asked.policy.session.idle);
-            running.on_start(Box::new(move |command| at_start.tell(command))).wait()
+            running.detached().on_start(Box::new(move |command| at_start.tell(command))).wait()
         });
         let kept = on_disk.finish(&self.store, ended.is_ok());
         let lease = self.finish(ended, kept, told)?;

@@ -66,6 +66,10 @@ pub(super) enum Error {
     Preserve { what: &'static str, fd: u32, is: &'static str },
     #[error("descriptor {fd} cannot be passed on or written to")]
     NoDescriptor { fd: u32, source: std::io::Error },
+    #[error("descriptor {fd} takes no events (--events)")]
+    NoEvents { fd: i32, source: std::io::Error },
+    #[error("descriptor {0} cannot be both for {1} and for {2}")]
+    TwoUses(i32, &'static str, &'static str),
     #[error("cannot write the report {} (--report)", path.display())]
     Report { path: PathBuf, source: std::io::Error },
     #[error("cannot read {} (--logs)", path.display())]
@@ -131,6 +135,9 @@ impl Error {
             Self::Overlay(error) => error.hint(),
             Self::Launch(failure) => failure.hint.clone(),
             Self::NoCwd { .. } => Some("change to a directory that exists, or choose one with --chdir".into()),
+            Self::NoEvents { .. } => {
+                Some("it has to be open for writing: a file, a socket, or a pipe that belongs to this user".into())
+            }
             Self::NoHome => Some("set HOME".into()),
             Self::ConfigExists { .. } => Some("edit it; `stockade init --stdout` prints what it could hold".into()),
             Self::Config { .. } => Some("set XDG_CONFIG_HOME, or keep what `stockade init --stdout` prints".into()),

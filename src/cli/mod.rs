@@ -6,6 +6,7 @@ mod completions;
 mod detach;
 mod doctor;
 mod error;
+mod events;
 mod explain;
 mod gc;
 mod init;

@@ -215,6 +215,11 @@ impl Options {
         self.session.clone().map(|text| parse_id(text, "--session"))
     }
 
+    /// How many descriptors, from 3 on, are the command's.
+    pub(super) fn preserved(&self) -> u32 {
+        self.preserve_fds
+    }
+
     /// Does an option make a rule?
     pub(super) fn has_rules(&self) -> bool {
         !self.rules.0.is_empty()

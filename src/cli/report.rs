@@ -41,6 +41,11 @@ pub(super) struct Report {
 }
 
 impl Args {
+    /// The number of the descriptor that the caller gives.
+    pub(super) fn number(&self) -> Option<i32> {
+        self.report_fd
+    }
+
     /// Open the report before anything is run: a report that cannot be written is an error then, not afterwards.
     pub(super) fn open(self) -> Result<Report, Error> {
         let file = match (self.report, self.report_fd) {

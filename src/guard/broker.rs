@@ -60,6 +60,16 @@ pub enum Happened<'a> {
 /// Told before whoever asked for it goes on.
 pub type Tell = Box<dyn FnMut(&Happened<'_>) + Send>;
 
+/// Something that was denied for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted<'a> {
+    Denial(&'a Denial),
+    Attempt(&'a Attempt),
+}
+
+/// Told of each new denial as it is noted, while the caller waits: it must not wait itself.
+pub type Watch = Box<dyn Fn(Noted<'_>) + Send>;
+
 /// What a broker goes by.
 pub struct Setup {
     /// All rules, known by all the names of what they speak of.
@@ -74,6 +84,7 @@ pub struct Setup {
     pub tell: Option<Tell>,
     /// Who says that there is no network; tries to reach one are noted then.
     pub offline: Option<Origin>,
+    pub watch: Option<Watch>,
 }
 
 /// The broker of one sandbox. Runs on a thread of its own.
@@ -309,7 +320,8 @@ impl Broker {
     pub(super) fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: Denied) {
         let (index, _, cause) = denied;
         let rule = &self.setup.rules.all()[index];
-        self.denials().record(verb, path, || Denial {
+        let mut denials = self.denials();
+        let new = denials.record(verb, path, || Denial {
             call: task.call.name,
             verb,
             path: path.to_path_buf(),
@@ -323,6 +335,13 @@ impl Broker {
             time: SystemTime::now(),
             count: 1,
         });
+        self.show(new.map(Noted::Denial));
+    }
+
+    fn show(&self, new: Option<Noted<'_>>) {
+        if let (Some(watch), Some(noted)) = (&self.setup.watch, new) {
+            watch(noted);
+        }
     }
 
     /// A try to reach somebody; the kernel knows no way there.
@@ -331,7 +350,8 @@ impl Broker {
         if let Ok(address) = task.destination()
             && attempt::needs_network(address)
         {
-            self.denials().attempt(address, || Attempt {
+            let mut denials = self.denials();
+            let new = denials.attempt(address, || Attempt {
                 address,
                 origin: origin.clone(),
                 pid: task.caller.tid(),
@@ -339,6 +359,7 @@ impl Broker {
                 time: SystemTime::now(),
                 count: 1,
             });
+            self.show(new.map(Noted::Attempt));
         }
     }
 

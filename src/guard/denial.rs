@@ -51,27 +51,31 @@ pub struct Denials {
 }
 
 impl Denials {
-    /// Count a denial; it is built only when it is the first of its kind and there is room.
-    pub fn record(&mut self, verb: &'static str, path: &Path, build: impl FnOnce() -> Denial) {
+    /// Count a denial; it is built, and given back, only when it is the first of its kind and there is room.
+    pub fn record(&mut self, verb: &'static str, path: &Path, build: impl FnOnce() -> Denial) -> Option<&Denial> {
         if let Some(&place) = self.places.get(&(verb, path.to_path_buf())) {
             self.list[place].count += 1;
         } else if self.list.len() < LIMIT {
             self.places.insert((verb, path.to_path_buf()), self.list.len());
             self.list.push(build());
+            return self.list.last();
         } else {
             self.dropped += 1;
         }
+        None
     }
 
     /// Count a try to reach an address, likewise.
-    pub fn attempt(&mut self, address: SocketAddr, build: impl FnOnce() -> Attempt) {
+    pub fn attempt(&mut self, address: SocketAddr, build: impl FnOnce() -> Attempt) -> Option<&Attempt> {
         if let Some(known) = self.attempts.iter_mut().find(|attempt| attempt.address == address) {
             known.count += 1;
         } else if self.attempts.len() < ATTEMPTS {
             self.attempts.push(build());
+            return self.attempts.last();
         } else {
             self.dropped += 1;
         }
+        None
     }
 
     /// The tries to reach a network, in the order of their first occurrence.

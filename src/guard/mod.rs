@@ -16,5 +16,5 @@ mod resolve;
 mod task;
 
 pub use attempt::Attempt;
-pub use broker::{Broker, Error, Happened, Setup, Tell};
+pub use broker::{Broker, Error, Happened, Noted, Setup, Tell, Watch};
 pub use denial::{Denial, Denials, Escaped};

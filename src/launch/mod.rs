@@ -44,7 +44,8 @@ use crate::plan::{Op, Plan};
 use crate::policy::{Limit, Network};
 use crate::session::Lease;
 use crate::sys::process::{self, Forked};
-use crate::sys::{fs, signal, socket};
+pub use crate::sys::stream::Stream;
+use crate::sys::{Errno, fs, signal, socket};
 use group::Group;
 use mounts::PrivateDir;
 use setup::Setup;
@@ -119,6 +120,24 @@ pub fn start(plan: &Plan, lease: &Lease, layers: &[Layers], mut trace: Option<Tr
 /// If it is not open.
 pub fn take_descriptor(number: i32) -> std::io::Result<std::fs::File> {
     Ok(process::take_descriptor(number)?.into())
+}
+
+/// Take a descriptor that the caller passed to us by its number, for what is written without waiting; `None` where nobody
+/// reads it any more.
+///
+/// # Errors
+/// If it is not open for writing, or is a pipe of another user's.
+pub fn take_stream(number: i32) -> std::io::Result<Option<Stream>> {
+    match Stream::new(process::take_descriptor(number)?) {
+        Err(error) if error.is(Errno::NXIO) => Ok(None),
+        stream => Ok(Some(stream?)),
+    }
+}
+
+/// Does this say that nobody will ever read what is written?
+#[must_use]
+pub fn is_over(errno: Errno) -> bool {
+    matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN)
 }
 
 fn open_private(plan: &Plan, lease: &Lease) -> Result<Vec<PrivateDir>, Failure> {

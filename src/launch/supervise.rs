@@ -13,7 +13,7 @@ use super::limits::{Verdict, Watched};
 use super::message::{self, Order, Report};
 use super::stdio::{self, Pumps, Stdio};
 use super::{Failure, OverlayReport, STATUS_FAILED, Step, Trace, graft, setup};
-use crate::guard::{self, Broker, Denials};
+use crate::guard::{self, Broker, Denials, Watch};
 use crate::plan::{Extent, Identity, Plan};
 use crate::policy::{Limit, Limits, Network, Origin, Rules};
 use crate::sys::process::{self, Pid, Signal, WaitStatus};
@@ -117,6 +117,8 @@ pub struct Running {
     trace: Option<Trace>,
     /// Called when the command runs.
     started: Option<Started>,
+    /// Called with each new denial.
+    watch: Option<Watch>,
     /// A run in nobody's foreground does not stop with its command.
     detached: bool,
     limits: Watched,
@@ -163,6 +165,7 @@ impl Running {
             begin,
             trace,
             started: None,
+            watch: None,
             detached: false,
             limits: Watched::new(&Limits::default(), Vec::new()),
             group: None,
@@ -179,8 +182,21 @@ impl Running {
     /// Have this called as soon as the command runs.
     #[must_use]
     pub fn on_start(mut self, started: Started) -> Self {
-        self.detached = true;
         self.started = Some(started);
+        self
+    }
+
+    /// Have this called with each new denial, while whoever was denied waits.
+    #[must_use]
+    pub fn on_denial(mut self, watch: Watch) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// It is in nobody's foreground.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
         self
     }
 
@@ -227,6 +243,7 @@ impl Running {
             moved: Vec::new(),
             tell: self.graft.take().map(graft::teller),
             offline: self.offline.clone(),
+            watch: self.watch.take(),
         };
         let broker = Broker::new(listener, setup).map_err(failed)?;
         let thread = std::thread::Builder::new().name("broker".into()).spawn(move || broker.run());

@@ -24,6 +24,7 @@ pub mod process;
 pub mod seccomp;
 pub mod signal;
 pub mod socket;
+pub mod stream;
 pub mod terminal;
 pub mod watch;
 

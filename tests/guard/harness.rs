@@ -124,6 +124,7 @@ impl Project {
             moved: Vec::new(),
             tell,
             offline: None,
+            watch: None,
         };
         let listener = sandbox.take_listener();
         let broker = std::thread::spawn(move || Broker::new(listener, setup).expect("a broker").run());

@@ -11,6 +11,7 @@ mod denials;
 mod doctor;
 mod documents;
 mod environment;
+mod events;
 mod examples;
 mod explain;
 mod fast_path;
