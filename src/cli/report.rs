@@ -31,7 +31,7 @@ pub(super) struct Args {
 
 /// How many denials people are told of.
 const SHOWN: usize = 2;
-/// For how many a cure is looked for: each is tried by some more looks at the host.
+/// For how many programs are told a cure: each is tried by some more looks at the host.
 const CURED: usize = 8;
 
 /// Where denials are to be written.
@@ -63,14 +63,15 @@ impl Report {
     /// Write the denials of a job that is over, to its own file too.
     pub(super) fn keep(self, asked: &Asked, of_job: File, ended: &Ended) -> std::io::Result<()> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = Told::new(asked, &denials, ended.status);
+        let told = Told::new(asked, &denials, ended.status, CURED);
         self.file.into_iter().chain([of_job]).try_for_each(|file| told.write(file))
     }
 
     /// Tell of the denials of a run that is over.
     pub(super) fn tell(self, asked: &Asked, plan: &Plan, ended: &Ended) -> Result<(), Error> {
         let denials = ended.denials.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = Told::new(asked, &denials, ended.status);
+        let most = if self.file.is_some() { CURED } else { SHOWN };
+        let told = Told::new(asked, &denials, ended.status, most);
         if let (Some(reached), false) = (reached(plan, ended), self.quiet) {
             output::stockade(reached);
         }
@@ -95,10 +96,10 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Nothing needs a cure in a run that succeeded.
-    fn new(asked: &Asked, denials: &'a Denials, status: Status) -> Self {
+    /// With cures of at most the first `most`. Nothing needs one in a run that succeeded.
+    fn new(asked: &Asked, denials: &'a Denials, status: Status, most: usize) -> Self {
         let failed = status != Status::Exited(0);
-        let first = &denials.all()[..denials.all().len().min(CURED)];
+        let first = &denials.all()[..denials.all().len().min(most)];
         let cures = if failed && !first.is_empty() { why::cures(asked, first) } else { Vec::new() };
         let offline = failed && !denials.attempts().is_empty();
         Self { denials, cures, network: offline.then(|| why::network_cure(asked)).flatten() }

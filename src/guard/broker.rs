@@ -15,11 +15,10 @@
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
 
 use super::act::{self, Act};
-use super::attempt::{self, Attempt};
+use super::attempt::Attempt;
 use super::calls::{Arch, Op, Table};
 use super::decide::{Cause, Change, Request, Verdict, Which, decide};
 use super::denial::{Denial, Denials};
@@ -90,7 +89,7 @@ pub struct Setup {
 /// The broker of one sandbox. Runs on a thread of its own.
 pub struct Broker {
     listener: Listener,
-    setup: Setup,
+    pub(super) setup: Setup,
     table: Table,
     pub(super) mounts: Mounts,
 }
@@ -235,7 +234,7 @@ impl Broker {
         self.check_mount(to)?;
         let new = to.path()?;
         if let Err(denied) = self.judge(Change::Make, &new, None) {
-            self.note(task, "create", &new, None, denied);
+            self.note_naming(task, (to, &new), denied);
             return Err(Reply::Continue);
         }
         let host = to.on_host(&self.host_path(&new))?;
@@ -311,56 +310,6 @@ impl Broker {
             }
             Reply::Continue
         })
-    }
-
-    pub(super) fn denials(&self) -> MutexGuard<'_, Denials> {
-        self.setup.denials.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: Denied) {
-        let (index, _, cause) = denied;
-        let rule = &self.setup.rules.all()[index];
-        let mut denials = self.denials();
-        let new = denials.record(verb, path, || Denial {
-            call: task.call.name,
-            verb,
-            path: path.to_path_buf(),
-            other: other.map(Path::to_path_buf),
-            cause,
-            rule: index,
-            origin: rule.origin.clone(),
-            reason: rule.reason.clone(),
-            pid: task.caller.tid(),
-            comm: task.caller.comm().unwrap_or_default(),
-            time: SystemTime::now(),
-            count: 1,
-        });
-        self.show(new.map(Noted::Denial));
-    }
-
-    fn show(&self, new: Option<Noted<'_>>) {
-        if let (Some(watch), Some(noted)) = (&self.setup.watch, new) {
-            watch(noted);
-        }
-    }
-
-    /// A try to reach somebody; the kernel knows no way there.
-    fn note_attempt(&self, task: &Task) {
-        let Some(origin) = &self.setup.offline else { return };
-        if let Ok(address) = task.destination()
-            && attempt::needs_network(address)
-        {
-            let mut denials = self.denials();
-            let new = denials.attempt(address, || Attempt {
-                address,
-                origin: origin.clone(),
-                pid: task.caller.tid(),
-                comm: task.caller.comm().unwrap_or_default(),
-                time: SystemTime::now(),
-                count: 1,
-            });
-            self.show(new.map(Noted::Attempt));
-        }
     }
 
     /// The last look before acting: a caller that was killed must not get anything done under its number's next owner.

