@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::act::{self, Act};
@@ -23,6 +23,7 @@ use super::calls::{Arch, Op, Table};
 use super::decide::{Cause, Change, Request, Verdict, Which, decide};
 use super::denial::{Denial, Denials};
 use super::refused::Mounts;
+use super::regions::Regions;
 use super::reply::{OrContinue, Reply, Step};
 use super::resolve::{HostSpot, Spot};
 use super::task::{Opening, Task};
@@ -78,8 +79,9 @@ pub struct Setup {
     pub mounts: HashSet<u64>,
     /// Where denials are noted.
     pub denials: Arc<Mutex<Denials>>,
-    /// Directories that have another path inside than on the host: (inside, host). Rules speak of the path inside.
-    pub moved: Vec<(PathBuf, PathBuf)>,
+    /// Told by path instead of by `mounts`, for sandboxes whose inner namespaces are to be served too. Directories may have
+    /// another path inside than on the host; rules speak of the path inside.
+    pub regions: Option<Regions>,
     pub tell: Option<Tell>,
     /// Who says that there is no network; tries to reach one are noted then.
     pub offline: Option<Origin>,
@@ -153,7 +155,8 @@ impl Broker {
     /// Calls on one name.
     fn change(&mut self, task: &Task) -> Step<Reply> {
         let spot = task.first()?;
-        self.check_mount(&spot).inspect_err(|_| self.note_refused(task, &spot))?;
+        let mount = self.check_mount(&spot).or_else(|reply| self.check_region_itself(task, &spot).ok_or(reply));
+        mount.inspect_err(|_| self.note_refused(task, &spot))?;
         let act = task.act()?;
         let path = spot.path()?;
         if let Err(denied) = self.judge(act.change(), &path, None) {
@@ -279,13 +282,31 @@ impl Broker {
 
     /// Is it on a mount that the launcher made read-only?
     fn check_mount(&self, spot: &Spot) -> Step<()> {
-        if self.setup.mounts.contains(&spot.stat.mount) { Ok(()) } else { Err(Reply::Continue) }
+        let served = match &self.setup.regions {
+            None => self.setup.mounts.contains(&spot.stat.mount),
+            Some(regions) => sys::act::is_read_only(spot.seen()) && is_served(regions, spot)?,
+        };
+        if served { Ok(()) } else { Err(Reply::Continue) }
+    }
+
+    /// The directory that a region begins with has its name in another region, but its mode and times are its own.
+    fn check_region_itself(&self, task: &Task, spot: &Spot) -> Option<()> {
+        let regions = self.setup.regions.as_ref()?;
+        let path = spot.path().ok()?;
+        let attributes = matches!(
+            task.call.op,
+            Op::Access | Op::Chmod | Op::Chown | Op::Utime | Op::Utimes | Op::Utimens | Op::SetXattr | Op::RemoveXattr
+        );
+        let seen = spot.existing()?;
+        // What lies at the name must be the host's directory, on a mount that says no.
+        let host = sys::fs::lstat(&regions.host(&path)?).ok()?;
+        (attributes && regions.begins_at(&path) && seen.is_dir() && host.file == seen.file).then_some(())
     }
 
     /// Calls on two names are the kernel's where both are on one mount that is none of ours. Between two mounts the kernel
     /// refuses them; on the host it is one mount, and what the caller can write anyway it may also exchange with there.
     fn check_mounts(&self, from: &Spot, to: &Spot) -> Step<()> {
-        let ours = |spot: &Spot| self.setup.mounts.contains(&spot.stat.mount);
+        let ours = |spot: &Spot| self.check_mount(spot).is_ok();
         if from.stat.mount == to.stat.mount {
             return if ours(from) { Ok(()) } else { Err(Reply::Continue) };
         }
@@ -319,8 +340,7 @@ impl Broker {
 
     /// Where the host has what lies at `path` inside.
     pub(super) fn host_path<'a>(&self, path: &'a Path) -> std::borrow::Cow<'a, Path> {
-        let host = |(inside, host): &(PathBuf, PathBuf)| Some(host.join(path.strip_prefix(inside).ok()?));
-        match self.setup.moved.iter().find_map(host) {
+        match self.setup.regions.as_ref().and_then(|regions| regions.host(path)) {
             Some(path) => path.into(),
             None => path.into(),
         }
@@ -353,6 +373,16 @@ fn renaming(task: &Task, from: &Spot, to: &Spot) -> Change {
     } else {
         Change::Exchange { directory: is_dir(from) || is_dir(to) }
     }
+}
+
+/// Does it lie in a region with a directory of the host, at a name that is no region's own?
+fn is_served(regions: &Regions, spot: &Spot) -> Step<bool> {
+    let path = spot.path()?;
+    if spot.is_direct() {
+        return Ok(regions.host(&path).is_some());
+    }
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    Ok(regions.host(dir).is_some() && !regions.begins_at(&path))
 }
 
 /// Descriptor calls take no descriptor that was opened with `O_PATH`; what is left of it here would not tell.

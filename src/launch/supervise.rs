@@ -240,7 +240,7 @@ impl Running {
             rules: Arc::clone(&self.names),
             mounts: mounts.into_iter().collect(),
             denials: Arc::clone(&self.denials),
-            moved: Vec::new(),
+            regions: None,
             tell: self.graft.take().map(graft::teller),
             offline: self.offline.clone(),
             watch: self.watch.take(),

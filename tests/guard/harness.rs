@@ -121,7 +121,7 @@ impl Project {
             rules: Arc::new(self.rules()),
             mounts: HashSet::from([sandbox.mount]),
             denials: denials.clone(),
-            moved: Vec::new(),
+            regions: None,
             tell,
             offline: None,
             watch: None,
