@@ -189,7 +189,10 @@ fn check_exec(mut failed: File, plan: &Plan) -> Result<(), Failure> {
 /// signal mask, its files, and the command.
 fn execute(setup: &Setup<'_>, files: &Files, report: OwnedFd) -> ! {
     let errno = match ready(setup, files) {
-        Ok(()) => exec(setup.plan),
+        Ok(()) => {
+            let Plan { request, environment, .. } = setup.plan;
+            exec(&request.argv[0], &request.argv, environment)
+        }
         Err(error) => error.errno(),
     };
     // If even this cannot be written the run ends with the status below.
@@ -216,13 +219,12 @@ fn ready(setup: &Setup<'_>, files: &Files) -> sys::Result<()> {
 }
 
 /// `execvpe(3)` in the command's own environment; gives the error of the best try.
-fn exec(plan: &Plan) -> Errno {
-    let argv = &plan.request.argv;
+pub(super) fn exec(program: &OsStr, argv: &[OsString], environment: &[(OsString, OsString)]) -> Errno {
     let text = |part: &OsStr| CString::new(part.as_bytes()).ok();
     let words: Vec<_> = argv.iter().filter_map(|word| text(word)).collect();
-    let env: Vec<_> = plan.environment.iter().filter_map(|(name, value)| variable(name, value)).collect();
+    let env: Vec<_> = environment.iter().filter_map(|(name, value)| variable(name, value)).collect();
     let mut errno = Errno::NOENT;
-    for program in candidates(plan) {
+    for program in candidates(program, environment) {
         match process::exec(program.as_os_str(), &words, &env) {
             Errno::NOENT | Errno::NOTDIR => {}
             // No magic number: a shell script without a first line, as execvp takes it.
@@ -247,12 +249,12 @@ fn variable(name: &OsString, value: &OsString) -> Option<CString> {
     CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
 }
 
-fn candidates(plan: &Plan) -> Vec<PathBuf> {
-    let program = Path::new(&plan.request.argv[0]);
+fn candidates(program: &OsStr, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let program = Path::new(program);
     if program.as_os_str().as_bytes().contains(&b'/') {
         return vec![program.to_owned()];
     }
-    let path = plan.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     std::env::split_paths(path.unwrap_or(OsStr::new("/bin:/usr/bin")))
         .map(|dir| if dir.as_os_str().is_empty() { Path::new(".").join(program) } else { dir.join(program) })
         .collect()

@@ -164,3 +164,19 @@ impl Layers {
         self.rules.state = state.and_then(|state| self.rules.standing_at(state));
     }
 }
+
+impl Rules {
+    /// Rules of a front end that has an order of its own: of two for one path the later holds. The first must be for `/`.
+    #[must_use]
+    pub fn in_order(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut layers = Layers::new(Path::new(""));
+        for rule in rules {
+            layers.begin();
+            match layers.find(&rule.target) {
+                Some(index) => layers.replace(index, rule),
+                None => layers.push(rule),
+            }
+        }
+        layers.finish(Vec::new())
+    }
+}

@@ -97,6 +97,22 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The plain rule of a front end's option.
+    #[must_use]
+    pub fn of_option(path: PathBuf, access: Access, option: String) -> Self {
+        Self {
+            target: Target::Path(path),
+            access,
+            origin: Origin::Flag(option),
+            optional: false,
+            reason: None,
+            plain: false,
+            size: None,
+            backing: Backing::default(),
+            scope: None,
+        }
+    }
+
     /// Who says so, and why if that was given: `built-in: holds secrets`.
     #[must_use]
     pub fn said_by(&self) -> String {

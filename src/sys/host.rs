@@ -52,6 +52,12 @@ pub fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// `sethostname(2)`, in this UTS namespace.
+pub fn set_name(name: &std::ffi::OsStr) -> Result<()> {
+    rustix::system::sethostname(name.as_encoded_bytes())
+        .map_err(|errno| super::Error::new("sethostname", format_args!("{name:?}"), errno))
+}
+
 /// The kernel's release as it calls itself, such as `6.1.0-28-amd64` (uname(2)).
 #[must_use]
 pub fn release() -> String {

@@ -45,3 +45,10 @@ pub fn unlock(fd: impl AsFd) -> Result<()> {
     rustix::fs::flock(fd, FlockOperation::Unlock)
         .map_err(|errno| Error::new("flock", format_args!("{}, Unlock", Fd(fd)), errno))
 }
+
+/// `fcntl(2)`, `F_SETLK` with `F_RDLCK` on the whole file: held by this *process*, a fork does not inherit it.
+pub fn read_lock(fd: impl AsFd) -> Result<()> {
+    let fd = fd.as_fd();
+    rustix::fs::fcntl_lock(fd, FlockOperation::NonBlockingLockShared)
+        .map_err(|errno| Error::new("fcntl", format_args!("{}, F_SETLK, F_RDLCK", Fd(fd)), errno))
+}

@@ -31,6 +31,9 @@ pub const NOEXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 /// `MS_PRIVATE`: mounts made here or on the host later are not seen on the other side.
 pub const PRIVATE: u64 = libc::MS_PRIVATE;
 
+/// `MS_UNBINDABLE`: a recursive clone of what lies around it leaves it out.
+pub const UNBINDABLE: u64 = libc::MS_UNBINDABLE;
+
 /// `mount_setattr(2)` (Linux 5.12) on the mount that `dir` and `path` name; with `recursive` on all below it too.
 pub fn set_attributes(dir: impl AsFd, path: &Path, recursive: bool, attributes: Attributes) -> Result<()> {
     let dir = dir.as_fd();
@@ -133,9 +136,21 @@ pub fn place_of(dir: impl AsFd) -> Result<PathBuf> {
 
 /// Make the mount at `new_root` the root and drop the old one: `pivot_root(".", ".")` and a lazy unmount (`pivot_root(2)`).
 pub fn pivot_into(new_root: impl AsFd) -> Result<()> {
+    pivot_from_stack(new_root, 0)
+}
+
+/// The same where `new_root` is mounted over the old root, with `between` mounts in between: those lie over the new root
+/// afterwards, as the old root does, and go with it. `EBUSY`: something still does.
+pub fn pivot_from_stack(new_root: impl AsFd, between: usize) -> Result<()> {
     let dir = new_root.as_fd();
     rustix::process::fchdir(dir).map_err(|errno| Error::new("fchdir", format_args!("{}", Fd(dir)), errno))?;
     rustix::process::pivot_root(".", ".")
         .map_err(|errno| Error::new("pivot_root", format_args!("\".\", \".\""), errno))?;
-    detach(Path::new("."))
+    for _ in 0..=between {
+        // The topmost of what is mounted over the working directory.
+        detach(Path::new("."))?;
+    }
+    // The look-up of `..` in the root goes up to whatever is mounted over it; that of the root itself does not.
+    let (root, above) = (super::fs::stat(Path::new("/"))?, super::fs::stat(Path::new("/.."))?);
+    if root.mount == above.mount { Ok(()) } else { Err(Error::new("pivot_root", format_args!("a stack"), Errno::BUSY)) }
 }

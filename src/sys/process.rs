@@ -34,6 +34,20 @@ pub fn fork() -> Result<Forked> {
     }
 }
 
+/// `clone(2)` with namespaces and nothing else: a fork whose child is in new namespaces, and pid 1 of a new pid namespace.
+/// The process must have one thread.
+pub fn fork_into(flags: UnshareFlags) -> Result<Forked> {
+    let all = libc::c_long::from(flags.bits().cast_signed()) | libc::c_long::from(libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and without a stack it is a fork; the callers have one thread. What libc keeps of the old
+    // process id is used by nothing here.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, all, 0, 0, 0, 0) };
+    match i32::try_from(pid) {
+        Ok(0) => Ok(Forked::Child),
+        Ok(pid) if pid > 0 => Pid::from_raw(pid).map(Forked::Parent).ok_or_else(|| failed("clone", "", Errno::INVAL)),
+        _ => Err(Error::new("clone", format_args!("{flags:?}"), last_errno())),
+    }
+}
+
 /// `_exit(2)`: no destructors, no buffers; the only way out of a forked child.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: _exit does not return and touches nothing of ours.
@@ -83,8 +97,33 @@ pub fn drop_thread_capabilities() -> Result<()> {
     rustix::thread::set_capabilities(None, sets).map_err(|errno| failed("capset", "none", errno))
 }
 
+/// The effective capabilities of this thread, bit by bit (`capabilities(7)`).
+#[must_use]
+pub fn capabilities() -> u64 {
+    rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits())
+}
+
+/// Have these capabilities, over exec too (inheritable and ambient), and no others.
+pub fn keep_capabilities(keep: u64) -> Result<()> {
+    drop_bounding_set_but(keep)?;
+    rustix::thread::clear_ambient_capability_set()
+        .map_err(|errno| failed("prctl", "PR_CAP_AMBIENT_CLEAR_ALL", errno))?;
+    let keep = CapabilitySet::from_bits_retain(keep);
+    let sets = CapabilitySets { effective: keep, permitted: keep, inheritable: keep };
+    rustix::thread::set_capabilities(None, sets).map_err(|errno| failed("capset", "some", errno))?;
+    for one in keep.iter() {
+        rustix::thread::configure_capability_in_ambient_set(one, true)
+            .map_err(|errno| failed("prctl", "PR_CAP_AMBIENT_RAISE", errno))?;
+    }
+    Ok(())
+}
+
 fn drop_bounding_set() -> Result<()> {
-    for capability in 0..64 {
+    drop_bounding_set_but(0)
+}
+
+fn drop_bounding_set_but(keep: u64) -> Result<()> {
+    for capability in (0..64).filter(|capability| keep & (1 << capability) == 0) {
         // SAFETY: PR_CAPBSET_DROP takes one number and changes only the calling thread's bounding set.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } == 0 {
             continue;
@@ -285,6 +324,12 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
 #[must_use]
 pub fn user() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Set the file mode creation mask; gives the one before (`umask(2)`).
+#[allow(clippy::must_use_candidate, reason = "the mask before is of use to some callers only")]
+pub fn set_umask(mask: u32) -> u32 {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask)).as_raw_mode()
 }
 
 /// Our own process id.
