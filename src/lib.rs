@@ -3,6 +3,7 @@
 //! The whole product is one line of values: a [`policy`] says what was asked, [`probe`] says what is there, a [`plan`]
 //! says what will be done, [`launch`] does it. Nothing here is a stable interface yet.
 
+pub mod bwrap;
 pub mod cli;
 pub mod guard;
 pub mod launch;

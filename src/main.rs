@@ -8,5 +8,6 @@ use std::process::ExitCode;
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    stockade::cli::main()
+    let called = std::env::args_os().next().unwrap_or_default();
+    if called.as_encoded_bytes().ends_with(b"bwrap") { stockade::cli::bwrap() } else { stockade::cli::main() }
 }

@@ -7,9 +7,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module, what it may use, and why where that is not plain from the design.
-const TABLE: [(&str, &[&str], &str); 10] = [
+const TABLE: [(&str, &[&str], &str); 11] = [
     ("main", &["cli"], "a look at argv[0]"),
-    ("cli", &["policy", "probe", "plan", "launch", "guard", "session", "overlay"], "the only writer to the terminal"),
+    (
+        "cli",
+        &["bwrap", "policy", "probe", "plan", "launch", "guard", "session", "overlay"],
+        "the only writer to the terminal",
+    ),
+    (
+        "bwrap",
+        &["plan", "launch", "policy", "probe"],
+        "of policy only rules as a plan holds them, of probe only who calls",
+    ),
     ("policy", &[], "files and flags to a value; asks the host nothing"),
     ("probe", &["policy", "plan", "sys"], "of plan only the types of what it finds"),
     ("plan", &["policy", "sys"], "pure; of sys only the types that facts are made of"),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod basis;
+mod bwrap;
 mod completions;
 mod detach;
 mod doctor;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::launch::STATUS_FAILED;
+pub use bwrap::bwrap;
 use error::Error;
 
 /// Run coding agents' commands in sandboxes that cannot see, break or weaken one another.
@@ -89,6 +91,7 @@ enum Command {
     Init(init::Args),
     Man(man::Args),
     Completions(completions::Args),
+    Bwrap(bwrap::Args),
 }
 
 fn parse() -> Result<Option<Command>, clap::Error> {
@@ -107,6 +110,9 @@ pub fn main() -> ExitCode {
         Ok(None) => return output::brief(BRIEF),
         Err(usage) => return output::usage(&usage),
     };
+    if let Command::Bwrap(args) = command {
+        return bwrap::run("stockade bwrap", args.words);
+    }
     let done = match command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
@@ -120,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Bwrap(_) => unreachable!("answered above"),
     };
     match done {
         Ok(status) => ExitCode::from(status),

@@ -49,6 +49,11 @@ pub(super) fn stockade(text: impl Display) {
     eprintln!("stockade: {text}");
 }
 
+/// What is said in bubblewrap's place.
+pub(super) fn bwrap(level: &str, text: &str) {
+    eprintln!("{level}bwrap: {}", printable(text));
+}
+
 /// One line of a trace.
 pub(super) fn trace(text: impl Display) {
     eprintln!("{text}");

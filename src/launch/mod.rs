@@ -16,6 +16,7 @@ mod message;
 mod mirror;
 mod mounts;
 mod network;
+pub mod ordered;
 mod overlay;
 mod preload;
 mod proc;
@@ -29,7 +30,7 @@ mod watch;
 
 pub use detach::{Detached, Report, Supervisor, Waiting, detach};
 pub use failure::{Failure, STATUS_FAILED, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND, chain};
-pub use mounts::DEVICES;
+pub use mounts::{DEVICE_LINKS, DEVICES};
 pub use overlay::{Full, OverlayReport};
 pub use step::Step;
 pub use supervise::{Ended, Running, Started, Status};

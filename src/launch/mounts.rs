@@ -24,7 +24,7 @@ pub(super) type Done<T> = Result<T, Failure>;
 /// The devices of the minimal `/dev`.
 pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// The usual links of `/dev`.
-const DEVICE_LINKS: [(&str, &str); 6] = [
+pub const DEVICE_LINKS: [(&str, &str); 6] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),
@@ -367,7 +367,7 @@ impl Builder<'_> {
     }
 }
 
-fn clone_device(name: &'static str, path: &Path) -> Done<Option<(&'static str, OwnedFd)>> {
+pub(super) fn clone_device(name: &'static str, path: &Path) -> Done<Option<(&'static str, OwnedFd)>> {
     let cloned = fs::open_place(path).and_then(|place| mount::clone_tree(&place, Path::new("")));
     match cloned {
         // A container may lack one of them; it is missing inside too.
@@ -417,7 +417,7 @@ fn tmpfs(mode: &str, size: &str) -> Done<OwnedFd> {
         .map_err(|error| Failure::of(Step::Attach, &error))
 }
 
-fn attach_in(dir: &OwnedFd, name: &str, tree: &OwnedFd) -> Done<()> {
+pub(super) fn attach_in(dir: &OwnedFd, name: &str, tree: &OwnedFd) -> Done<()> {
     let path = Path::new(name);
     fs::mkdir_at(dir, path, 0o755).map_err(attaching(path))?;
     let place = fs::open_beneath(dir, path, OFlags::PATH).map_err(attaching(path))?;

@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod facts;
 mod mounts;
+pub mod ordered;
 mod overlay;
 mod regions;
 mod shown;

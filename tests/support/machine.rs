@@ -32,9 +32,17 @@ fn has(what: &str) -> bool {
         "tiocsti" => read("/proc/sys/dev/tty/legacy_tiocsti").is_none_or(|value| value.trim() == "1"),
         "delegated-memory" => memory_group().is_some(),
         "io_uring" => read("/proc/sys/kernel/io_uring_disabled").is_none_or(|value| value.trim() == "0"),
+        "bubblewrap" => original().is_some(),
         path if path.starts_with('/') => Path::new(path).exists(),
         program => succeeds("sh", &["-c", &format!("command -v {program}")]),
     }
+}
+
+/// bubblewrap 0.11 itself: `$STOCKADE_BWRAP`, else the one on the `PATH`.
+pub(crate) fn original() -> Option<PathBuf> {
+    let path = std::env::var_os("STOCKADE_BWRAP").map_or_else(|| "bwrap".into(), PathBuf::from);
+    let told = Command::new(&path).arg("--version").output().ok()?;
+    String::from_utf8_lossy(&told.stdout).starts_with("bubblewrap 0.11").then_some(path)
 }
 
 /// Machine code for `getpid` of the 32-bit call table, in a process of its own: it dies where there is none.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-pub(crate) use machine::{delegated_groups, is_root, need, real_home, size};
+pub(crate) use machine::{delegated_groups, is_root, need, original, real_home, size};
 pub(crate) use outcome::Outcome;
 pub(crate) use process::{Running, alive, eventually};
 

@@ -1,0 +1,225 @@
+//! Carries out a plan whose steps have an order, with the processes that bubblewrap has:
+//!
+//! ```text
+//! monitor ── the sandbox's first process: makes the tree, then is pid 1 and reaps, or is the command
+//!    └────── broker, if names are guarded: lives as long as a process of the sandbox
+//! ```
+//!
+//! The monitor ends with the command and gives its status at once; what the command left running goes on, and so does the
+//! broker that serves it.
+
+mod broker;
+mod child;
+mod identity;
+mod mounts;
+mod overlay;
+mod status;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::ordered::{Ids, Ordered};
+use crate::sys::process::{self, Forked, Pid, UnshareFlags};
+use crate::sys::{self, Errno, socket};
+
+use super::Status;
+use super::message;
+
+/// Why a sandbox could not be, in bubblewrap's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+type Done<T> = Result<T, Failure>;
+
+/// `text: the system's reason`
+fn because(text: impl std::fmt::Display, errno: Errno) -> Failure {
+    Failure(format!("{text}: {}", reason(errno)))
+}
+
+/// What `strerror(3)` says.
+fn reason(errno: Errno) -> String {
+    let text = std::io::Error::from_raw_os_error(errno.raw_os_error()).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn failed(text: &str) -> impl Fn(sys::Error) -> Failure + '_ {
+    move |error| because(text, error.errno())
+}
+
+/// From the sandbox's first process to the monitor.
+#[derive(Debug, Serialize, Deserialize)]
+enum Report {
+    /// The second user namespace is there, and nobody is mapped into it.
+    MapAgain,
+    /// The filter is installed; the listener comes along.
+    Guarded,
+    /// It cannot be.
+    Failed(Failure),
+    /// The command ended; its reaper stays as long as there is something to reap.
+    Ended(u8),
+}
+
+/// From the monitor to the sandbox's first process.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    /// Users are mapped.
+    Go,
+}
+
+/// The effective capabilities of the caller, bit by bit.
+#[must_use]
+pub fn capabilities() -> u64 {
+    process::capabilities()
+}
+
+/// Everything that a descriptor of the caller gives; it is closed.
+///
+/// # Errors
+/// What the system says.
+pub fn read_descriptor(number: i32) -> std::io::Result<Vec<u8>> {
+    let taken = process::take_descriptor(number);
+    let mut file = File::from(taken.map_err(|error| std::io::Error::from(error.errno()))?);
+    let mut data = Vec::new();
+    file.read_to_end(&mut data)?;
+    Ok(data)
+}
+
+/// Run the command; gives its status as a shell gives it. The process must have one thread. What was guarded and denied is
+/// written to `log`.
+///
+/// # Errors
+/// What kept the command from being executed.
+pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
+    if plan.process.die_with_parent {
+        process::die_with_parent().map_err(failed("prctl"))?;
+    }
+    if let (Some(log), Some(guard)) = (&mut log, &plan.guard) {
+        broker::log_guarded(log, guard)?;
+    }
+    let info = status::Descriptors::take(plan)?;
+    let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
+    let monitor = process::pidfd(process::own_pid()).map_err(failed("pidfd_open"))?;
+    match process::fork_into(namespaces(plan)).map_err(|error| namespaces_refused(&error))? {
+        Forked::Child => {
+            drop(ours);
+            drop(info);
+            drop(log);
+            child::run(plan, &theirs, &monitor)
+        }
+        Forked::Parent(child) => {
+            drop((theirs, monitor));
+            let monitor = Monitor { plan, child, control: ours, info, log, users: None };
+            monitor.run()
+        }
+    }
+}
+
+fn namespaces(plan: &Ordered) -> UnshareFlags {
+    let asked = plan.namespaces;
+    let wanted = [
+        (true, UnshareFlags::NEWUSER | UnshareFlags::NEWNS),
+        (asked.pid, UnshareFlags::NEWPID),
+        (asked.network, UnshareFlags::NEWNET),
+        (asked.ipc, UnshareFlags::NEWIPC),
+        (asked.uts, UnshareFlags::NEWUTS),
+        (asked.cgroup, UnshareFlags::NEWCGROUP),
+    ];
+    wanted.into_iter().filter(|(wanted, _)| *wanted).fold(UnshareFlags::empty(), |all, (_, flag)| all | flag)
+}
+
+fn namespaces_refused(error: &sys::Error) -> Failure {
+    match error.errno() {
+        Errno::PERM => Failure(
+            "No permissions to create a new namespace, likely because the kernel does not allow non-privileged user \
+             namespaces. On e.g. debian this can be enabled with 'sysctl kernel.unprivileged_userns_clone=1'."
+                .into(),
+        ),
+        Errno::NOSPC => Failure(
+            "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)".into(),
+        ),
+        Errno::INVAL => {
+            Failure("Creating new namespace failed, likely because the kernel does not support user namespaces.".into())
+        }
+        errno => because("Creating new namespace failed", errno),
+    }
+}
+
+struct Monitor<'a> {
+    plan: &'a Ordered,
+    child: Pid,
+    control: OwnedFd,
+    info: status::Descriptors,
+    log: Option<File>,
+    /// The first user namespace, from which a second one is mapped.
+    users: Option<OwnedFd>,
+}
+
+impl Monitor<'_> {
+    fn run(mut self) -> Result<u8, Failure> {
+        let ended = self.start().and_then(|()| self.follow());
+        if ended.is_err() {
+            // It waits for us, or has failed itself.
+            let _ = process::kill(self.child, process::Signal::KILL);
+        }
+        ended
+    }
+
+    fn start(&mut self) -> Done<()> {
+        if let Ids::Same { users, groups } = &self.plan.ids {
+            identity::map_all(self.child, users, groups)?;
+            self.users = Some(identity::namespace_of(self.child)?);
+        }
+        self.info.tell_started(self.child, self.plan)?;
+        self.go()?;
+        // What may be done for the sandbox from here on is done with the caller's identity alone.
+        if self.plan.guard.is_none() && self.users.is_none() {
+            process::drop_thread_capabilities().map_err(failed("capset"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn go(&self) -> Done<()> {
+        message::send(&self.control, &Order::Go, &[]).map_err(failed("send to the sandbox"))
+    }
+
+    fn follow(&mut self) -> Result<u8, Failure> {
+        let mut broker = None;
+        loop {
+            let heard = message::receive::<Report>(&self.control).map_err(failed("receive from the sandbox"))?;
+            let Some(message::Received { message, fds, .. }) = heard else { break };
+            match message {
+                Report::MapAgain => {
+                    identity::map_all_from(self.users.take(), self.child, &self.plan.ids)?;
+                    self.go()?;
+                }
+                Report::Guarded => {
+                    let listener = fds.into_iter().next().ok_or_else(|| Failure("the listener was lost".into()))?;
+                    broker = self.plan.guard.as_ref().map(|guard| broker::start(guard, listener, self.log.take()));
+                }
+                Report::Failed(failure) => return Err(failure),
+                Report::Ended(code) => return self.end(code, broker.transpose()?),
+            }
+        }
+        let code = self.status_of_child()?;
+        self.end(code, broker.transpose()?)
+    }
+
+    fn end(&mut self, code: u8, broker: Option<broker::Started>) -> Result<u8, Failure> {
+        if let Some(broker) = broker {
+            broker.write_log();
+        }
+        self.info.tell_ended(code)?;
+        Ok(code)
+    }
+
+    /// Of a first process that became the command.
+    fn status_of_child(&self) -> Done<u8> {
+        let waited = process::wait(Some(self.child), process::until_end()).map_err(failed("wait for the sandbox"))?;
+        Ok(waited.map_or(1, |(_, status)| Status::of(status).code()))
+    }
+}
