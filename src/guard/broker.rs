@@ -82,6 +82,8 @@ pub struct Setup {
     /// Told by path instead of by `mounts`, for sandboxes whose inner namespaces are to be served too. Directories may have
     /// another path inside than on the host; rules speak of the path inside.
     pub regions: Option<Regions>,
+    /// The only user and group inside, where they may have other numbers than outside: each (inside, outside).
+    pub renumbered: Option<[(u32, u32); 2]>,
     pub tell: Option<Tell>,
     /// Who says that there is no network; tries to reach one are noted then.
     pub offline: Option<Origin>,
@@ -157,7 +159,7 @@ impl Broker {
         let spot = task.first()?;
         let mount = self.check_mount(&spot).or_else(|reply| self.check_region_itself(task, &spot).ok_or(reply));
         mount.inspect_err(|_| self.note_refused(task, &spot))?;
-        let act = task.act()?;
+        let act = self.renumber(task.act()?)?;
         let path = spot.path()?;
         if let Err(denied) = self.judge(act.change(), &path, None) {
             self.note_change(task, &act, (&spot, &path), denied);
@@ -278,6 +280,17 @@ impl Broker {
 
     fn both_on_host(&self, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<(HostSpot, HostSpot)> {
         Ok((from.0.on_host(&self.host_path(from.1))?, to.0.on_host(&self.host_path(to.1))?))
+    }
+
+    /// Owners as they are numbered outside. The kernel knows no other inside.
+    fn renumber(&self, act: Act) -> Step<Act> {
+        let (Act::Chown { uid, gid }, Some([user, group])) = (&act, self.setup.renumbered) else { return Ok(act) };
+        let outside = |id: u32, (inside, outside): (u32, u32)| match id {
+            u32::MAX => Ok(id),
+            _ if id == inside => Ok(outside),
+            _ => Err(Reply::Errno(Errno::INVAL)),
+        };
+        Ok(Act::Chown { uid: outside(*uid, user)?, gid: outside(*gid, group)? })
     }
 
     /// Is it on a mount that the launcher made read-only?

@@ -241,6 +241,7 @@ impl Running {
             mounts: mounts.into_iter().collect(),
             denials: Arc::clone(&self.denials),
             regions: None,
+            renumbered: None,
             tell: self.graft.take().map(graft::teller),
             offline: self.offline.clone(),
             watch: self.watch.take(),

@@ -184,3 +184,27 @@ fn the_same_as_a_command_of_stockade() {
     world.ours(script).status(5).prints(told);
     world.ours("$SK bwrap --bind").status(1).says("bwrap: --bind takes two arguments");
 }
+
+#[test]
+fn owners_have_the_numbers_of_inside() {
+    if !need("userns") {
+        return;
+    }
+    let world = World::new();
+    let script = "$B $R --unshare-user --uid 7 --gid 8 --bind $W $W --ro-bind /dev/null $W/x sh -c '
+        touch o; chown 7:8 o && chown 7 g && stat -c %u:%g o; chown 3:3 o'";
+    world.ours(script).status(1).prints("7:8").says("Invalid argument");
+}
+
+#[test]
+fn a_sandbox_inside_is_possible_where_it_guards_nothing() {
+    if !need("userns") {
+        return;
+    }
+    let world = World::new();
+    let outer =
+        "$B $R --dev /dev --unshare-pid --proc /proc --bind $W $W --ro-bind /dev/null $W/x $B --bind / / --dev /dev";
+    world.ours(&format!("{outer} sh -c 'echo a > y; cat y; echo b > x'")).shows("a").says("x: Read-only file system");
+    let denial = "--ro-bind /dev/null $W/z true";
+    world.ours(&format!("{outer} {denial}")).status(1).says("names cannot be guarded here");
+}

@@ -122,6 +122,7 @@ impl Project {
             mounts: HashSet::from([sandbox.mount]),
             denials: denials.clone(),
             regions: None,
+            renumbered: None,
             tell,
             offline: None,
             watch: None,

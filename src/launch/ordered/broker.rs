@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Done, Failure, failed};
 use crate::guard::{self, Broker, Denials, Escaped, Regions};
-use crate::plan::ordered::Guard;
+use crate::plan::ordered::{Guard, Ids};
 use crate::policy::{Access, Target};
 use crate::sys::process::{self, Forked};
 use crate::sys::{signal, socket};
@@ -46,20 +46,20 @@ fn log_failed(error: &std::io::Error) -> Failure {
 }
 
 /// Fork the broker for the calls of `listener`.
-pub(super) fn start(guard: &Guard, listener: OwnedFd, log: Option<File>) -> Done<Started> {
+pub(super) fn start(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>) -> Done<Started> {
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
     let logs = log.is_some();
     match process::fork().map_err(failed("Can't fork"))? {
         Forked::Child => {
             drop(ours);
-            let served = serve(guard, listener, log, &theirs);
+            let served = serve(guard, ids, listener, log, &theirs);
             process::exit_now(i32::from(served.is_err()))
         }
         Forked::Parent(_) => Ok(Started { control: ours, logs }),
     }
 }
 
-fn serve(guard: &Guard, listener: OwnedFd, log: Option<File>, control: &OwnedFd) -> Done<()> {
+fn serve(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>, control: &OwnedFd) -> Done<()> {
     // A terminal's ^C is for the command, and whoever waits for the end of our standard files must not wait for us.
     signal::block_all().map_err(failed("sigprocmask"))?;
     let mut keep: Vec<_> = [listener.as_raw_fd(), control.as_raw_fd()].into();
@@ -71,6 +71,10 @@ fn serve(guard: &Guard, listener: OwnedFd, log: Option<File>, control: &OwnedFd)
         rules: Arc::clone(&guard.rules),
         mounts: std::collections::HashSet::new(),
         denials: Arc::clone(&denials),
+        renumbered: match ids {
+            Ids::One { user, group } => Some([*user, *group]),
+            Ids::Same { .. } => None,
+        },
         regions: Some(Regions::new(guard.regions.clone())),
         tell: None,
     };

@@ -199,7 +199,11 @@ impl Monitor<'_> {
                 }
                 Report::Guarded => {
                     let listener = fds.into_iter().next().ok_or_else(|| Failure("the listener was lost".into()))?;
-                    broker = self.plan.guard.as_ref().map(|guard| broker::start(guard, listener, self.log.take()));
+                    broker = self
+                        .plan
+                        .guard
+                        .as_ref()
+                        .map(|guard| broker::start(guard, &self.plan.ids, listener, self.log.take()));
                 }
                 Report::Failed(failure) => return Err(failure),
                 Report::Ended(code) => return self.end(code, broker.transpose()?),
