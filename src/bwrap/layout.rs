@@ -335,7 +335,11 @@ impl Builder<'_> {
             return None;
         }
         // What is mounted in a guarded region keeps its name.
-        let held = self.tree.regions.iter().filter(|region| region.at != Path::new("/"));
+        let lies_in = |region: &&Region, opened: &Rule| match &opened.target {
+            policy::Target::Path(dir) => strictly_below(&region.at, dir).is_some(),
+            policy::Target::Pattern(_) => false,
+        };
+        let held = self.tree.regions.iter().filter(|region| opened.iter().any(|rule| lies_in(region, rule)));
         let held = held.filter(|region| !opened.iter().any(|rule| rule.target == target(&region.at)));
         rules
             .extend(held.map(|region| Rule::of_option(region.at.clone(), policy::Access::Read, region.option.clone())));

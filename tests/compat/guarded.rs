@@ -154,7 +154,7 @@ fn the_log_tells_what_was_guarded_and_what_was_denied() {
         return;
     }
     let world = World::new();
-    let script = "BWRAP_STOCKADE_LOG=$W/log $B $R --bind $W $W --ro-bind /dev/null $W/x sh -c 'echo a > x' 2>/dev/null
+    let script = "BWRAP_STOCKADE_LOG=$W/log $B $R --dev /dev --bind $W $W --ro-bind /dev/null $W/x sh -c 'echo a > x' 2>/dev/null
         sed \"s#$W#W#g\" log";
     let told = "guards W/x (--ro-bind /dev/null W/x)\nserves W (--bind W W)\ndenied create W/x (read-only, --ro-bind /dev/null W/x)";
     world.ours(script).ok().prints(told);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Done, Failure, failed};
@@ -31,8 +32,12 @@ impl Started {
 
 /// Write down what is guarded.
 pub(super) fn log_guarded(log: &mut File, guard: &Guard) -> Done<()> {
-    for rule in guard.rules.all().iter().skip(1) {
+    for rule in guard.rules.all() {
         let Target::Path(path) = &rule.target else { continue };
+        // Nobody asked for that; it is what holds where nothing is said.
+        if rule.access == Access::Read && path == Path::new("/") {
+            continue;
+        }
         let path = Escaped(path.as_os_str().as_encoded_bytes());
         let what = if rule.access == Access::Write { "serves" } else { "guards" };
         writeln!(log, "{what} {path} ({})", Escaped(rule.origin.to_string().as_bytes()))
