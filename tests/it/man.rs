@@ -26,6 +26,8 @@ fn all() -> (Sandbox, Vec<Helped>) {
     let sandbox = Sandbox::new();
     let mut found = Vec::new();
     commands(&sandbox, &[], &mut found);
+    // Its options are another program's, and so is the help for them.
+    found.iter_mut().filter(|found| found.words == ["bwrap"]).for_each(|found| found.help.clear());
     assert!(found.len() > 20, "{}", found.len());
     (sandbox, found)
 }

@@ -82,6 +82,8 @@ fn serve(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>, control
         },
         regions: Some(Regions::new(guard.regions.clone())),
         tell: None,
+        offline: None,
+        watch: None,
     };
     let broker = Broker::new(listener, setup).map_err(|error| Failure(error.to_string()))?;
     let Some(mut log) = log else { return broker.run().map_err(|error| Failure(error.to_string())) };

@@ -116,7 +116,8 @@ fn guard(plan: &Ordered, control: &OwnedFd) -> Done<()> {
         return Ok(());
     }
     // What a set-user-ID file could do is bubblewrap's to allow, and a sandbox inside needs openat2.
-    let program = program(&FilterSpec { arch: Arch::HOST, guarded: true, strict: false, preload: false });
+    let spec = FilterSpec { arch: Arch::HOST, guarded: true, strict: false, preload: false, offline: false };
+    let program = program(&spec);
     let listener = seccomp::install_with_listener(&program).map_err(|error| {
         let why = if error.is(Errno::BUSY) {
             "names cannot be guarded here: this runs inside of a sandbox that uses seccomp notification itself".into()
