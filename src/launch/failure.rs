@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Step;
-use crate::sys::Errno;
+use crate::sys::{Errno, TOO_OLD};
 
 /// A failed launch: the step, what it was for, the chain of causes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ fn hint(step: Step, errno: Errno) -> Option<&'static str> {
             Some("the limit of processes is reached: see `ulimit -u` and the pids limit of the cgroup")
         }
         (Step::OpenPrivate | Step::Attach, Errno::NOSPC) => Some("the file system of the state directory is full"),
-        (_, Errno::NOSYS) => Some("this kernel is too old: Linux 5.14 is the least that can work"),
+        (_, Errno::NOSYS) => Some(TOO_OLD),
         _ => None,
     }
 }

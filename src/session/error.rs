@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Holder, Id};
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, TOO_OLD};
 
 /// Something about sessions or the state directory that did not work.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +103,8 @@ impl Error {
             Self::OpenToOthers { path, .. } | Self::ClosedToUs { path, .. } => format!("chmod 0700 {}", path.display()),
             Self::Newer { .. } => "use that version of stockade, or set STOCKADE_STATE to another directory".into(),
             Self::BadSchema { path, .. } => format!("remove {} if nothing in it is needed", path.display()),
+            // Only this call's answer tells of the file system, not of the kernel.
+            Self::Call { source, .. } if source.is(Errno::NOSYS) && source.call() != "flock" => TOO_OLD.into(),
             Self::Call { path, source, .. } => return call_hint(path, source.errno()),
             Self::Odd { path, .. } => format!("remove {}", path.display()),
             Self::InUse { .. } => "wait for these runs, or end the session with --kill".into(),

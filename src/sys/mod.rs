@@ -35,6 +35,9 @@ use std::path::Path;
 
 pub use rustix::io::Errno;
 
+/// The cure for a call that the kernel does not have (`ENOSYS`).
+pub const TOO_OLD: &str = "this kernel lacks the call, or a sandbox around this withholds it: see `stockade doctor`";
+
 /// Shorthand for what every function here gives.
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -25,6 +25,7 @@ mod jobs;
 mod kill_random;
 mod limits;
 mod man;
+mod missing_calls;
 mod network;
 mod overlay;
 mod overlay_kept;

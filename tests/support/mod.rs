@@ -1,6 +1,7 @@
 //! A directory of its own for every test, the real binary, and what came of it.
 #![allow(dead_code, unused_imports, reason = "two test binaries share this and neither uses all of it")]
 
+mod filtered;
 pub(crate) mod git;
 mod machine;
 mod outcome;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
+pub(crate) use filtered::Answer;
 pub(crate) use machine::{delegated_groups, is_root, need, original, real_home, size};
 pub(crate) use outcome::Outcome;
 pub(crate) use process::{Running, alive, eventually};

@@ -1,7 +1,9 @@
 //! Machines on which no run can work.
 
+use rustix::io::Errno;
+
 use super::{checks, doctor, told};
-use crate::support::{Outcome, PYTHON, Sandbox, need};
+use crate::support::{Answer, Outcome, Sandbox, need};
 
 /// Runs `words` where no further user namespace can be made.
 fn without_user_namespaces(sandbox: &Sandbox, words: &str) -> Outcome {
@@ -35,45 +37,18 @@ fn a_run_fails_closed_there_and_says_why() {
     }
 }
 
-/// Executes its arguments under a filter that answers `ERRNO` to the calls `NUMBERS`; with `FLAG` only where the second
-/// argument has it.
-const FILTERED: &str = "
-import ctypes, os, platform, struct, sys
-names = {'mount_setattr': (442, 442), 'process_vm_readv': (310, 270), 'seccomp': (317, 277)}
-name, errno, flag = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-number = names[name][platform.machine() != 'x86_64']
-lines = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 24), (0x45, 0 if flag else 0, 1 if flag else 0, flag),
-         (6, 0, 0, 0x50000 | errno), (6, 0, 0, 0x7fff0000)]
-code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *line) for line in lines))
-class Program(ctypes.Structure):
-    _fields_ = [('len', ctypes.c_ushort), ('filter', ctypes.c_void_p)]
-program = Program(len(lines), ctypes.addressof(code))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, ctypes.byref(program)) == 0, ctypes.get_errno()
-os.execv(sys.argv[4], sys.argv[4:])
-";
-const EPERM: &str = "1";
-const EINVAL: &str = "22";
-const ENOSYS: &str = "38";
-/// `SECCOMP_FILTER_FLAG_NEW_LISTENER`
-const NEW_LISTENER: &str = "8";
+/// A kernel that knows no `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+const NO_LISTENER: Answer<'_> = Answer { call: "seccomp", errno: Errno::INVAL, flag: 8 };
 
 /// `doctor` where a call is answered otherwise.
-fn filtered(sandbox: &Sandbox, call: &str, errno: &str, flag: &str) -> Outcome {
-    filtered_call(sandbox, [call, errno, flag], &["doctor", "--json"])
-}
-
-fn filtered_call(sandbox: &Sandbox, filter: [&str; 3], args: &[&str]) -> Outcome {
-    let binary = sandbox.binary();
-    let words = [&[PYTHON, "-c", FILTERED][..], &filter, &[&binary], args].concat();
-    sandbox.outside(&words)
+fn filtered(sandbox: &Sandbox, answer: Answer<'_>) -> Outcome {
+    sandbox.filtered(answer, &["doctor", "--json"])
 }
 
 #[test]
 fn names_a_call_that_is_missing_with_its_version() {
     if need("python3") {
-        let outcome = filtered(&Sandbox::new(), "mount_setattr", ENOSYS, "0").status(1);
+        let outcome = filtered(&Sandbox::new(), Answer::missing("mount_setattr")).status(1);
         let told = told(&outcome, "kernel", "failure");
         assert!(told.contains("mount_setattr(2) (Linux 5.12)"), "{}", outcome.describe());
         assert_eq!(told.matches("(Linux ").count(), 1, "{}", outcome.describe());
@@ -85,7 +60,7 @@ fn names_a_call_that_is_missing_with_its_version() {
 #[test]
 fn names_missing_notification_with_its_version() {
     if need("python3") {
-        let outcome = filtered(&Sandbox::new(), "seccomp", EINVAL, NEW_LISTENER).status(1);
+        let outcome = filtered(&Sandbox::new(), NO_LISTENER).status(1);
         assert!(told(&outcome, "notification", "failure").contains("Linux 5.19"), "{}", outcome.describe());
         let kernel = told(&outcome, "kernel", "warning");
         assert!(kernel.contains("WAIT_KILLABLE_RECV (Linux 5.19"), "{}", outcome.describe());
@@ -99,7 +74,7 @@ fn a_run_without_notification_is_refused_and_names_a_rule() {
         let sandbox = Sandbox::new();
         let run = |options: &[&str]| {
             let args = [&["run", "--no-config"][..], options, &["--", "touch", "ran"]].concat();
-            filtered_call(&sandbox, ["seccomp", EINVAL, NEW_LISTENER], &args)
+            sandbox.filtered(NO_LISTENER, &args)
         };
         run(&[]).refused().says("(built-in)").says("seccomp user notification").says("Linux 5.19");
         assert!(!sandbox.project.join("ran").exists());
@@ -113,7 +88,8 @@ fn a_run_without_notification_is_refused_and_names_a_rule() {
 #[test]
 fn notices_that_memory_cannot_be_read() {
     if need("python3") {
-        let outcome = filtered(&Sandbox::new(), "process_vm_readv", EPERM, "0").status(1);
+        let outcome =
+            filtered(&Sandbox::new(), Answer { call: "process_vm_readv", errno: Errno::PERM, flag: 0 }).status(1);
         assert!(told(&outcome, "notification", "failure").contains("memory"), "{}", outcome.describe());
         // That is no guess: a guarded directory cannot be written there.
         assert!(!told(&outcome, "a run here", "failure").is_empty(), "{}", outcome.describe());
