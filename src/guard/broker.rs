@@ -166,7 +166,7 @@ impl Broker {
             return Err(Reply::Continue);
         }
         check_descriptor(task)?;
-        let host = spot.on_host(&self.host_path(&path))?;
+        let host = self.on_host(&spot, &path)?;
         if act.creates() {
             use_umask(task)?;
         }
@@ -193,7 +193,7 @@ impl Broker {
             self.check_valid(task)?;
             act::open_nameless(dir.as_fd(), &opening)?
         } else {
-            let host = spot.on_host(&self.host_path(&path))?;
+            let host = self.on_host(&spot, &path)?;
             self.check_valid(task)?;
             act::open(&host, &opening, || use_umask(task).and_then(|()| self.check_valid(task)))?
         };
@@ -242,7 +242,7 @@ impl Broker {
             self.note_naming(task, (to, &new), denied);
             return Err(Reply::Continue);
         }
-        let host = to.on_host(&self.host_path(&new))?;
+        let host = self.on_host(&to, &new)?;
         self.check_valid(task)?;
         sys::act::link_file(from.seen(), host.dir.as_fd(), &host.name)?;
         Ok(Reply::Done(0))
@@ -279,7 +279,16 @@ impl Broker {
     }
 
     fn both_on_host(&self, from: (&Spot, &Path), to: (&Spot, &Path)) -> Step<(HostSpot, HostSpot)> {
-        Ok((from.0.on_host(&self.host_path(from.1))?, to.0.on_host(&self.host_path(to.1))?))
+        Ok((self.on_host(from.0, from.1)?, self.on_host(to.0, to.1)?))
+    }
+
+    /// The directory in the supervisor's own view. Where a stricter name may lie in it and it folds case, another spelling
+    /// of that name would be the same file: nothing is granted there. Guarded directories that exist at the start are
+    /// refused then; what patterns speak of, and what comes later, is found here.
+    fn on_host(&self, spot: &Spot, path: &Path) -> Step<HostSpot> {
+        let host = spot.on_host(&self.host_path(path))?;
+        let free = path.parent().is_some_and(|dir| self.setup.rules.is_free(dir));
+        if free || !sys::act::may_fold_case(host.dir.as_fd()) { Ok(host) } else { Err(Reply::Continue) }
     }
 
     /// Owners as they are numbered outside. The kernel knows no other inside.

@@ -106,6 +106,13 @@ pub fn is_proc(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|fs| u64::try_from(fs.f_type) == Ok(PROC))
 }
 
+/// Does the directory compare names without regard to case? One that cannot be read does not tell, and may.
+#[must_use]
+pub fn may_fold_case(dir: BorrowedFd<'_>) -> bool {
+    let opened = rustix::fs::openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    opened.map_or(true, |dir| super::fs::folds_case(&dir))
+}
+
 /// `readlinkat(2)`
 pub fn readlink(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];

@@ -34,6 +34,7 @@ mod keyring;
 mod kill_group;
 mod nested_userns_mount;
 mod other_abi;
+mod other_case;
 mod proc_1_exe;
 mod proc_1_fd;
 mod proc_1_ptrace;
