@@ -298,8 +298,8 @@ impl Task {
     }
 
     fn set_xattr(&self, name: u64, value: u64, size: u64, flags: u32) -> Step<Act> {
-        // E2BIG, says the kernel.
-        let size = usize::try_from(size).ok().filter(|_| size <= XATTR_SIZE_MAX).ok_or(Reply::Continue)?;
+        // Newer kernels say so too, 6.1 looks at the mount first and would call it read-only.
+        let size = usize::try_from(size).ok().filter(|_| size <= XATTR_SIZE_MAX).ok_or(Reply::Errno(Errno::TOOBIG))?;
         let mut bytes = vec![0; size];
         if size > 0 {
             self.caller.read(value, &mut bytes).or_continue()?;
@@ -317,10 +317,10 @@ impl Task {
         self.set_xattr(self.data(0), value, rest & 0xFFFF_FFFF, flags)
     }
 
-    /// `ERANGE`, says the kernel to names that are none.
+    /// `ERANGE` for names that are none, as with [`Self::set_xattr`]'s size.
     fn xattr_name(&self, address: u64) -> Step<Vec<u8>> {
         let name = self.text(address)?;
-        if (1..=XATTR_NAME_MAX).contains(&name.len()) { Ok(name) } else { Err(Reply::Continue) }
+        if (1..=XATTR_NAME_MAX).contains(&name.len()) { Ok(name) } else { Err(Reply::Errno(Errno::RANGE)) }
     }
 
     fn file_attr(&self) -> Step<Vec<u8>> {
