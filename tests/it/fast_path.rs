@@ -40,8 +40,9 @@ fn libraries_of_the_caller_come_first_and_stay() {
         "own.c",
         "#include <stdlib.h>\n__attribute__((constructor)) static void own(void) { setenv(\"OWN\", \"loaded\", 1); }\n",
     );
-    sandbox.script("cc -shared -fPIC -o ../own.so ../own.c").ok();
-    let own = sandbox.beside("own.so");
+    // In the project, so that the command can load it: a static stockade, other than a dynamic one, does not.
+    sandbox.script("cc -shared -fPIC -o own.so ../own.c").ok();
+    let own = sandbox.project.join("own.so");
     let run = sandbox.run().env("LD_PRELOAD", &own).env("ASAN_OPTIONS", "detect_leaks=0");
     let expected = format!("loaded {}:{LIBRARY} detect_leaks=0:verify_asan_link_order=0", own.display());
     run.sh("sh -c 'echo $OWN $LD_PRELOAD $ASAN_OPTIONS'").ok().prints(&expected);
