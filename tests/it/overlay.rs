@@ -44,8 +44,10 @@ fn every_kind_of_write_succeeds_and_stays_inside() {
         let before = snapshot(&lower);
         let script = format!(
             "set -e; cd {}; echo new > sub/f; cat sub/f; rm gone; test ! -e gone; mkdir d; mv sub/f d/g; ln d/g hard
-             ln -s d/g soft; chmod 700 d; rm -r sub; mkdir sub; ls -A sub; mkfifo fifo; truncate -s 1M sparse; ls",
-            lower.display()
+             ln -s d/g soft; chmod 700 d; {}; mkfifo fifo; truncate -s 1M sparse; ls",
+            lower.display(),
+            // Before Linux 6.6 an overlay in memory cannot note that a directory hides another.
+            if need("tmpfs_xattr") { "rm -r sub; mkdir sub; ls -A sub" } else { ":" }
         );
         let outcome = overlay(sandbox.run(), &lower).sh(&script).ok();
         assert_eq!(outcome.out, "new\nd\nfifo\nhard\nsoft\nsparse\nsub\n");

@@ -33,6 +33,7 @@ fn has(what: &str) -> bool {
         "delegated-memory" => memory_group().is_some(),
         "io_uring" => read("/proc/sys/kernel/io_uring_disabled").is_none_or(|value| value.trim() == "0"),
         "bubblewrap" => original().is_some(),
+        "tmpfs_xattr" => tmpfs_takes_xattr(),
         path if path.starts_with('/') => Path::new(path).exists(),
         program => succeeds("sh", &["-c", &format!("command -v {program}")]),
     }
@@ -52,6 +53,12 @@ fn kernel_has_ia32() -> bool {
         f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\n\
         raise SystemExit(f() <= 0)";
     succeeds(super::PYTHON, &["-c", program])
+}
+
+/// `user.*` attributes in memory (Linux 6.6).
+fn tmpfs_takes_xattr() -> bool {
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file in /dev/shm");
+    rustix::fs::setxattr(file.path(), "user.x", b"", rustix::fs::XattrFlags::empty()).is_ok()
 }
 
 fn succeeds(program: &str, args: &[&str]) -> bool {
