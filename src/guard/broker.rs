@@ -242,7 +242,7 @@ impl Broker {
             self.note_naming(task, (to, &new), denied);
             return Err(Reply::Continue);
         }
-        let host = self.on_host(&to, &new)?;
+        let host = self.on_host(to, &new)?;
         self.check_valid(task)?;
         sys::act::link_file(from.seen(), host.dir.as_fd(), &host.name)?;
         Ok(Reply::Done(0))

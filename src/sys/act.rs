@@ -110,7 +110,7 @@ pub fn is_proc(fd: BorrowedFd<'_>) -> bool {
 #[must_use]
 pub fn may_fold_case(dir: BorrowedFd<'_>) -> bool {
     let opened = rustix::fs::openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    opened.map_or(true, |dir| super::fs::folds_case(&dir))
+    opened.map_or(true, super::fs::folds_case)
 }
 
 /// `readlinkat(2)`
