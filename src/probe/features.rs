@@ -209,7 +209,9 @@ pub const FEATURES: &[Feature] = &[
         name: "`user.*` extended attributes on tmpfs",
         since: (6, 6),
         used_for: "overlays in memory note there which directories hide those below",
-        without: Without::Fallback("replacing a directory in such an overlay can fail; those on disk are complete"),
+        without: Without::Fallback(
+            "removing or replacing a directory of the host in such an overlay fails (`EIO`); those on disk are complete",
+        ),
         found: Found::Tried(Attempt::UserXattr),
     },
     Feature {
@@ -279,7 +281,8 @@ pub fn document() -> String {
         "# What stockade needs of the kernel\n\n\
          Made from the table in `src/probe/features.rs`, which `stockade doctor` uses too: it tries each of them that can be\n\
          tried, and names the version of what is missing. User, mount, pid, IPC, UTS and network namespaces are needed\n\
-         besides, and `/proc`. By this table runs need Linux {major}.{minor}, and every kind of rule 5.19; tested are 6.1 and later.\n\n\
+         besides, and `/proc`. By this table runs need Linux {major}.{minor}, and every kind of rule 5.19; tested are 6.1 and later:\n\
+         [on which kernels, and what differs](kernels.md).\n\n\
          | feature | Linux | what for | without it |\n|---|---|---|---|\n"
     );
     for Feature { name, since: (major, minor), used_for, without, .. } in FEATURES {
