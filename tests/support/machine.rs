@@ -15,8 +15,10 @@ pub(crate) fn need(what: &str) -> bool {
     assert!(there || !required.split(',').any(|one| one == what), "required here, and missing: {what}");
     if !there {
         let thread = std::thread::current();
-        // Not `eprintln!`: the test harness would keep that for itself.
-        let _ = writeln!(std::io::stderr(), "skipped: {} needs {what}", thread.name().unwrap_or("?"));
+        // Not `eprintln!`: the test harness would keep that for itself. In one piece: what other tests print at the same time
+        // must not get into it.
+        let said = format!("skipped: {} needs {what}\n", thread.name().unwrap_or("?"));
+        let _ = std::io::stderr().write_all(said.as_bytes());
     }
     there
 }
