@@ -31,6 +31,14 @@ mod number {
     pub const MPROTECT: i64 = 10;
     pub const MUNMAP: i64 = 11;
     pub const TRUNCATE: i64 = 76;
+    pub const FCHMOD: i64 = 91;
+    pub const FCHOWN: i64 = 93;
+    pub const SETXATTR: i64 = 188;
+    pub const LSETXATTR: i64 = 189;
+    pub const FSETXATTR: i64 = 190;
+    pub const REMOVEXATTR: i64 = 197;
+    pub const LREMOVEXATTR: i64 = 198;
+    pub const FREMOVEXATTR: i64 = 199;
     pub const OPENAT: i64 = 257;
     pub const MKDIRAT: i64 = 258;
     pub const FCHOWNAT: i64 = 260;
@@ -199,6 +207,15 @@ calls! {
     truncate(path: Path, length: c_long) = TRUNCATE(path, length);
     truncate64(path: Path, length: c_long) = TRUNCATE(path, length);
     access(path: Path, mode: c_int) = FACCESSAT(AT_FDCWD, path, mode);
+    fchmod(fd: c_int, mode: c_uint) = FCHMOD(fd, mode);
+    fchown(fd: c_int, uid: c_uint, gid: c_uint) = FCHOWN(fd, uid, gid);
+    futimens(fd: c_int, times: *const [Time; 2]) = UTIMENSAT(fd, 0, times, 0);
+    setxattr(path: Path, name: Path, value: *const c_void, size: usize, flags: c_int) = SETXATTR(path, name, value, size, flags);
+    lsetxattr(path: Path, name: Path, value: *const c_void, size: usize, flags: c_int) = LSETXATTR(path, name, value, size, flags);
+    fsetxattr(fd: c_int, name: Path, value: *const c_void, size: usize, flags: c_int) = FSETXATTR(fd, name, value, size, flags);
+    removexattr(path: Path, name: Path) = REMOVEXATTR(path, name);
+    lremovexattr(path: Path, name: Path) = LREMOVEXATTR(path, name);
+    fremovexattr(fd: c_int, name: Path) = FREMOVEXATTR(fd, name);
 }
 
 /// Linux 6.6 has a call for flags. Before, a link has no mode of its own.

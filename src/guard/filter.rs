@@ -31,7 +31,7 @@ pub struct FilterSpec {
     pub strict: bool,
     /// There is no network: the listener hears of tries to reach one.
     pub offline: bool,
-    /// Do not ask about a path that is named from [`PASSED`]: the fast path.
+    /// Do not ask about a path or a descriptor that is named from [`PASSED`]: the fast path.
     pub preload: bool,
 }
 
@@ -177,7 +177,7 @@ fn body(call: &Call, spec: FilterSpec) -> Vec<Instruction> {
     let mut body = refused_modes(call);
     if spec.guarded && (spec.offline || !matches!(call.notify, Notify::Offline { .. })) {
         let asked = [ret(Answer::Notify)];
-        if spec.preload && matches!(call.place, Place::Path { .. } | Place::At { .. }) {
+        if spec.preload && !matches!(call.place, Place::Address { .. }) {
             body.extend(unless_passed(&asked));
         }
         body.extend(asked);

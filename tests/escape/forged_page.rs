@@ -70,6 +70,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("257 -100 @free/suid 0101 04755", "EPERM"),
     ("90 @free/mine 04755", "EPERM"),
     ("268 -100 @free/mine 04755", "EPERM"),
+    ("91 0 04755", "EPERM"),
     ("133 @free/node 0104755 0", "EPERM"),
     ("437 -100 @free/how & 24", "ENOSYS"),
     ("425 4 &", "ENOSYS"),

@@ -102,8 +102,8 @@ fn expected_of(call: &Call, spec: FilterSpec, from: u64, args: &[u32; 6]) -> Ans
         "connect" => spec.offline && [16, 28, 128].contains(&args[2]),
         _ => true,
     };
-    let has_path = !matches!(call.place, Place::Descriptor { .. } | Place::Address { .. });
-    let passed = spec.preload && from == 0x7000_0002 && has_path;
+    let has_address = matches!(call.place, Place::Address { .. });
+    let passed = spec.preload && from == 0x7000_0002 && !has_address;
     match () {
         () if call.name == "openat2" && spec.strict => ENOSYS,
         () if refused => EPERM,
@@ -201,7 +201,7 @@ fn a_high_word_does_not_get_a_call_past() {
 
 /// Asking is what it is spared, nothing that is refused without.
 #[test]
-fn the_fast_path_is_one_address_and_spares_questions_about_paths_only() {
+fn the_fast_path_is_one_address_and_spares_questions_about_files_only() {
     for spec in specs() {
         let program = program(&spec);
         for from in [PASSED, PASSED - 1, PASSED + 1, PASSED | 1 << 32, PASSED - 2, 0] {
@@ -219,7 +219,9 @@ fn the_fast_path_is_one_address_and_spares_questions_about_paths_only() {
     assert_eq!(ask(257, [0, 0, 1, 0, 0, 0]), Answer::Allow.value());
     assert_eq!(ask(257, [0, 0, 0o101, 0o4755, 0, 0]), EPERM.value());
     assert_eq!(ask(90, [0, 0o4755, 0, 0, 0, 0]), EPERM.value());
-    assert_eq!(ask(91, [0, 0o755, 0, 0, 0, 0]), Answer::Notify.value());
+    assert_eq!(ask(91, [0, 0o4755, 0, 0, 0, 0]), EPERM.value());
+    assert_eq!(ask(91, [0, 0o755, 0, 0, 0, 0]), Answer::Allow.value());
+    assert_eq!(ask(49, [0, 0, 110, 0, 0, 0]), Answer::Notify.value());
     assert_eq!(ask(42, [0, 0, 16, 0, 0, 0]), Answer::Notify.value());
     assert_eq!(ask(437, [0; 6]), ENOSYS.value());
     assert_eq!(ask(425, [0; 6]), ENOSYS.value());
