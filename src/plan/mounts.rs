@@ -29,6 +29,7 @@ pub(super) struct Layout {
 }
 
 /// A rule with what its path is.
+#[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub(super) path: &'a Path,
     pub(super) rule: &'a Rule,
@@ -51,6 +52,9 @@ pub(super) fn layout(
     layout.job_tmp = job_dir.map(|dir| dir.join("tmp"));
     for item in &items {
         layout.place(item)?;
+    }
+    if let Some(item) = layout.job_to_move {
+        layout.move_job(&item);
     }
     layout.finish(&request.cwd, wanted)
 }
@@ -103,6 +107,8 @@ pub(super) struct Builder<'a> {
     job_tmp: Option<PathBuf>,
     /// Where it is private.
     job_at: Option<PathBuf>,
+    /// It cannot be where it is named, and goes below `/tmp` once it is known what that is.
+    job_to_move: Option<Item<'a>>,
     pub(super) notes: Vec<String>,
 }
 
@@ -126,6 +132,7 @@ impl<'a> Builder<'a> {
             cwd: Path::new("/"),
             job_tmp: None,
             job_at: None,
+            job_to_move: None,
             notes: Vec::new(),
         }
     }

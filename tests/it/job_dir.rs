@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use crate::support::{Outcome, Run, Sandbox, eventually, is_root};
+use crate::support::{Outcome, Run, Sandbox, eventually, is_root, real_home};
 
 const PROBE: &str = "touch \"$CLAUDE_JOB_DIR/tmp/probe.sh\" && ls \"$CLAUDE_JOB_DIR/tmp\" && ls \"$CLAUDE_JOB_DIR\"";
 
@@ -101,6 +101,18 @@ fn the_directory_itself_is_missing() {
     let dir = job_dir(&sandbox).parent().unwrap().join("j2/deep");
     visible(&sandbox, &dir).sh(PROBE).ok().prints("probe.sh\ntmp");
     assert!(!dir.parent().unwrap().exists());
+}
+
+/// Below a home that is written in: it sorts before /tmp, where the directory's stand-in lies.
+#[test]
+fn missing_in_a_home() {
+    let sandbox = Sandbox::below(real_home());
+    let dir = sandbox.beside("jobs/none");
+    probe(&sandbox, &dir).prints("probe.sh\ntmp");
+    assert!(!dir.parent().unwrap().exists());
+    let beside = sandbox.file_beside("state.json", "{}").parent().unwrap().join("none");
+    probe(&sandbox, &beside).prints("probe.sh\ntmp");
+    assert!(!beside.exists());
 }
 
 #[test]

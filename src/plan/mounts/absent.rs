@@ -25,7 +25,7 @@ impl<'a> Builder<'a> {
         match self.cover(item) {
             Ok(()) if is_job => self.job_at = Some(item.path.to_owned()),
             Ok(()) => {}
-            Err(_) if is_job => self.move_job(item),
+            Err(_) if is_job => self.job_to_move = Some(*item),
             Err(problem) => return Err(Error::of(item.rule, problem)),
         }
         Ok(())
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Let the variable name a private place that stands in for the job's directory.
-    fn move_job(&mut self, item: &Item<'a>) {
+    pub(super) fn move_job(&mut self, item: &Item<'a>) {
         let tmp = literal(item.rule);
         let dir = tmp.parent().unwrap_or(tmp);
         let place = Path::new(MOVED_JOBS).join(dir.strip_prefix("/").unwrap_or(dir));
