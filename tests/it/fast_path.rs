@@ -1,10 +1,6 @@
 //! The preloaded library: programs do the same with it and without, faster with it.
 
-use std::fs;
-
-use rustix::process::Signal;
-
-use crate::support::{Sandbox, entries, eventually, need, python};
+use crate::support::{Sandbox, entries, need, works_unanswered};
 
 const LIBRARY: &str = "/dev/stockade/preload.so";
 
@@ -75,14 +71,7 @@ os.mkdir('free/d'); os.close(os.open('free/d/f', os.O_CREAT | os.O_WRONLY)); os.
 os.rename('free/d/f', 'free/g'); os.link('free/g', 'free/h'); os.symlink('g', 'free/s'); os.truncate('free/g', 5)
 os.utime('free/g', (1, 2)); os.unlink('free/h'); os.rmdir('free/d'); os.access('free/g', os.W_OK); os.unlink('free/old')
 os.mkdir('free/done')";
-    let mut running = sandbox.run().spawn(python(script));
-    let exists = |name: &str| sandbox.project.join(name).exists().then_some(());
-    eventually("the program runs", || exists("free/ready"));
-    running.signal(Signal::STOP);
-    fs::write(sandbox.project.join("free/go"), "").unwrap();
-    eventually("it is done", || exists("free/done"));
-    running.signal(Signal::CONT);
-    running.wait().ok();
+    works_unanswered(&sandbox, script, ["free/ready", "free/go", "free/done"]);
     let mut left: Vec<_> = entries(&sandbox.project.join("free"));
     left.sort();
     let names: Vec<_> = left.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use rustix::process::Signal;
-
-use crate::support::{Sandbox, entries, eventually, need, python};
+use crate::support::{Sandbox, entries, eventually, need, python, works_unanswered};
 
 /// Prints how many mounts there are at and below the project.
 const MOUNTS: &str = "grep -c \" $PWD/\" /proc/self/mountinfo || :";
@@ -30,14 +28,7 @@ fn what_is_made_in_it_costs_no_question() {
 os.mkdir('new'); os.mkdir('new/ready')
 while not os.path.exists('new/go'): time.sleep(0.01)
 os.makedirs('new/a/b'); open('new/a/b/c', 'w').close(); os.mkdir('new/done')";
-    let mut running = sandbox.run().spawn(python(script));
-    let exists = |name: &str| sandbox.project.join(name).exists().then_some(());
-    eventually("the program runs", || exists("new/ready"));
-    running.signal(Signal::STOP);
-    fs::write(sandbox.project.join("new/go"), "").unwrap();
-    eventually("it is done", || exists("new/done"));
-    running.signal(Signal::CONT);
-    running.wait().ok();
+    works_unanswered(&sandbox, script, ["new/ready", "new/go", "new/done"]);
     assert!(sandbox.project.join("new/a/b/c").exists());
 }
 

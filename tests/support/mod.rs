@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 pub(crate) use filtered::Answer;
@@ -157,6 +158,20 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = Command::new("chmod").args(["-R", "u+rwX"]).arg(self.base.path()).stderr(Stdio::null()).status();
     }
+}
+
+/// Starts a Python program that makes `ready` in the project, waits for `go`, and makes `done` last; all that it does in
+/// between it does while the supervisor is stopped, which answers nothing.
+#[track_caller]
+pub(crate) fn works_unanswered(sandbox: &Sandbox, program: &str, [ready, go, done]: [&str; 3]) {
+    let mut running = sandbox.run().spawn(python(program));
+    let exists = |name: &str| sandbox.project.join(name).exists().then_some(());
+    eventually("the program runs", || exists(ready));
+    running.signal(Signal::STOP);
+    fs::write(sandbox.project.join(go), "").unwrap();
+    eventually("it is done", || exists(done));
+    running.signal(Signal::CONT);
+    running.wait().ok();
 }
 
 /// The entries of a directory; none when it does not exist.
