@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::sys::host;
 
 /// How the directories of sessions that belong to one run begin.
-const ANONYMOUS: &str = "anon-";
+pub(super) const ANONYMOUS: &str = "anon-";
 const LONGEST: usize = 128;
 
 /// A session's id: 1–128 of `[A-Za-z0-9._-]`, not starting with a dot. That makes it a file name that is never `..`,
