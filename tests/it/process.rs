@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
 
@@ -33,8 +34,7 @@ fn a_command_that_cannot_be_run() {
     let file = sandbox.file("plain", "text");
     sandbox.run().argv([file.as_os_str()]).status(126).says("Permission denied");
     sandbox.run().argv(["."]).status(126);
-    let bad = sandbox.file("bad", "#!/nonexistent/interpreter\n");
-    fs::set_permissions(&bad, fs::Permissions::from_mode(0o755)).unwrap();
+    let bad = sandbox.program(&sandbox.project.join("bad"), "#!/nonexistent/interpreter\n");
     let outcome = sandbox.run().argv([bad.as_os_str()]);
     assert!([126, 127].contains(&outcome.code), "{}", outcome.describe());
 }
@@ -42,10 +42,34 @@ fn a_command_that_cannot_be_run() {
 #[test]
 fn the_command_is_found_by_the_path_it_will_have() {
     let sandbox = Sandbox::new();
-    let tool = sandbox.file("bin/tool", "#!/bin/sh\necho found\n");
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let tool = sandbox.program(&sandbox.project.join("bin/tool"), "#!/bin/sh\necho found\n");
     let path = format!("{}:/usr/bin:/bin", tool.parent().unwrap().display());
     sandbox.run().options(["--setenv", &format!("PATH={path}")]).argv(["tool"]).ok().prints("found");
+}
+
+/// Of the tests themselves: while another test's child is just being started, it holds every descriptor of this process.
+#[test]
+fn a_program_made_by_a_test_is_not_busy() {
+    let over = AtomicBool::new(false);
+    // It takes a child long to find that a program is in none of so many places.
+    let path = "/nowhere:".repeat(1000);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    Command::new("no-such-program").env("PATH", &path).status().unwrap_err();
+                }
+            });
+        }
+        let busy = (0..40).filter(|_| {
+            let (sandbox, binary) = Sandbox::new().own_binary();
+            let script = sandbox.program(&sandbox.beside("script"), "#!/bin/sh\n");
+            [Command::new(script).output(), Command::new(binary).arg("--version").output()].iter().any(Result::is_err)
+        });
+        let busy = busy.count();
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(busy, 0);
+    });
 }
 
 #[test]

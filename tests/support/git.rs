@@ -48,8 +48,8 @@ pub(crate) struct Canary {
 impl Canary {
     pub(crate) fn new(sandbox: &Sandbox) -> Self {
         let ran = sandbox.beside("ran");
-        let program = sandbox.file_beside("canary", &format!("#!/bin/sh\ntouch {}\n", ran.display()));
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\ntouch {}\n", ran.display());
+        let program = sandbox.program(&sandbox.beside("canary"), &text);
         Self { program: program.to_str().unwrap().to_owned(), ran }
     }
 

@@ -32,6 +32,13 @@ pub(crate) fn unique() -> String {
     format!("{}{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Makes a program. What a test wrote itself cannot be executed (`ETXTBSY`) while the child of another test that is
+/// just being started holds the descriptor, so another process writes it.
+fn install(from: &Path, to: &Path) {
+    let status = Command::new("install").args(["-D", "-m", "755"]).args([from, to]).status().unwrap();
+    assert!(status.success(), "install {} {}", from.display(), to.display());
+}
+
 /// A project, a home, a state directory, all of them gone when the test ends.
 pub(crate) struct Sandbox {
     base: TempDir,
@@ -65,8 +72,7 @@ impl Sandbox {
     /// Use a copy of the binary that belongs to the test's own user.
     pub(crate) fn own_binary(mut self) -> (Self, PathBuf) {
         let copy = self.beside("stockade");
-        fs::copy(&self.binary, &copy).unwrap();
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        install(self.binary.as_ref(), &copy);
         self.binary = copy.clone().into();
         (self, copy)
     }
@@ -90,6 +96,14 @@ impl Sandbox {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         path
+    }
+
+    /// A program in the project or beside it.
+    pub(crate) fn program(&self, path: &Path, text: &str) -> PathBuf {
+        let source = tempfile::NamedTempFile::new_in(&self.base).unwrap();
+        fs::write(&source, text).unwrap();
+        install(source.path(), path);
+        path.to_owned()
     }
 
     /// A run, to be described further.

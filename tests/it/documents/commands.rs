@@ -5,7 +5,7 @@
 //! `text` that follows is what it prints, one of `console` its standard error, with `…` for anything. Blocks that cannot be run are marked (`<!-- not run: REASON -->`) and counted.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 
 use super::documents;
 use super::markdown::{Block, Document};
@@ -25,26 +25,21 @@ fn fixture() -> Sandbox {
     fs::copy(sandbox.home.join(".gitconfig"), sandbox.beside(".gitconfig")).unwrap();
     sandbox.home = sandbox.project.parent().unwrap().to_owned();
     sandbox.file("Makefile", "test:\n\t@echo tested\nbuild:\n\t@mkdir -p dist && echo built > dist/app\n");
-    sandbox.file("install.sh", "#!/bin/sh\nmkdir -p ~/tool && echo installed > ~/tool/version\n");
+    let script = "#!/bin/sh\nmkdir -p ~/tool && echo installed > ~/tool/version\n";
+    sandbox.program(&sandbox.project.join("install.sh"), script);
     sandbox.file("package.json", "{}");
     sandbox.file("src/main.rs", "fn main() {}\n");
     sandbox.file_beside(".cache/pip/x", "");
     sandbox.file_beside(".ssh/id_ed25519", "key");
     fs::create_dir(sandbox.beside("bin")).unwrap();
     for stub in STUBS {
-        program(&sandbox, &format!("bin/{stub}"), "#!/bin/sh\n");
+        sandbox.program(&sandbox.beside(&format!("bin/{stub}")), "#!/bin/sh\n");
     }
-    fs::set_permissions(sandbox.project.join("install.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink(sandbox.binary(), sandbox.beside("bin/stockade")).unwrap();
     for policy in super::files("docs/examples") {
         fs::copy(&policy, sandbox.home.join(policy.file_name().unwrap())).unwrap();
     }
     sandbox
-}
-
-fn program(sandbox: &Sandbox, name: &str, text: &str) {
-    let path = sandbox.file_beside(name, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A line whose comment ends with `status N` gives that, one whose comment begins with `refused` fails, others succeed.
