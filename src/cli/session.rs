@@ -144,11 +144,8 @@ fn list(store: &Store, json: bool) -> Done {
         let (id, runs, path) = (&found.id, found.runs.len(), found.path.display());
         output::line(format_args!("{id}\t{}\t{runs} runs\t{}\t{path}", state(found), ago(found.last_used)))?;
     }
-    for name in listing.odd {
-        output::note(format_args!(
-            "{} is no session and is left alone",
-            store.path().join("sessions").join(name).display()
-        ));
+    for path in listing.odd {
+        output::note(format_args!("{} is no session and is left alone", path.display()));
     }
     Ok(0)
 }

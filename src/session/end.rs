@@ -156,8 +156,7 @@ impl Store {
     /// Every session that has a parent, with it.
     fn parents(&self) -> Result<Vec<(Id, Id)>> {
         let mut parents = Vec::new();
-        for name in self.names("sessions")? {
-            let Ok(id) = name.to_string_lossy().parse::<Id>() else { continue };
+        for id in self.ids()? {
             // One that is no directory is no child either.
             let Ok(Some(dir)) = self.open_dir(&id) else { continue };
             if let RecordState::Readable(record) = RecordState::read(&dir, &id) {

@@ -267,10 +267,8 @@ impl Store {
         let mut found = if let Some(id) = session {
             self.jobs_of(id)?.ok_or_else(|| Error::NoSession(id.clone()))?
         } else {
-            let ids = self.names("sessions")?;
-            let ids = ids.iter().filter_map(|name| name.to_str()?.parse::<Id>().ok());
             // A session that cannot be read is listed by `session list`.
-            ids.filter_map(|id| self.jobs_of(&id).ok().flatten()).flatten().collect()
+            self.ids()?.filter_map(|id| self.jobs_of(&id).ok().flatten()).flatten().collect()
         };
         found.sort_by(|a, b| (a.record.created, &a.id).cmp(&(b.record.created, &b.id)));
         Ok(found)

@@ -1,16 +1,14 @@
 //! Remove what nobody owns or uses any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::id::ANONYMOUS;
 use super::lease::{Held, LEASE, Lease};
 use super::record::{Here, Presence, RecordState};
-use super::store::{Attempt, NEW, Store, place};
+use super::store::{Attempt, SINGLE, Store, is_new, place};
 use super::tree::{Cause, Left};
 use super::{Id, Result, run};
 use crate::sys::{self, Errno, attr, fs, lock};
@@ -122,13 +120,7 @@ impl Store {
             return Ok(Some(Scope::All));
         }
         let own = lease.id().as_str();
-        let is_leftover = |name: &OsString| {
-            let text = name.to_string_lossy();
-            // By its beginning first: of a thousand names that takes less than to parse them.
-            let looks_anonymous = text.starts_with(ANONYMOUS) && text != own && text.parse::<Id>().is_ok();
-            text.starts_with(NEW) || looks_anonymous
-        };
-        let leftovers = self.names("sessions")?.iter().any(is_leftover) || !self.names("trash")?.is_empty();
+        let leftovers = self.names(SINGLE)?.iter().any(|name| name != own) || !self.names("trash")?.is_empty();
         Ok((leftovers || lease.has_other_runs()).then_some(Scope::Leftovers))
     }
 
@@ -156,11 +148,10 @@ impl Reaping<'_> {
 
     fn sessions(&mut self) -> Result<()> {
         let mut candidates = BTreeMap::new();
-        for name in self.store.names("sessions")? {
-            let text = name.to_string_lossy();
-            if text.starts_with(NEW) {
-                self.half_made(&Path::new("sessions").join(&name));
-            } else if let Some(id) = text.parse::<Id>().ok().filter(|id| self.concerns(id))
+        for (place, id) in self.store.places()? {
+            if is_new(&place) {
+                self.half_made(&place);
+            } else if let Some(id) = id.filter(|id| self.concerns(id))
                 && let Some(candidate) = self.candidate(&id)
             {
                 candidates.insert(id, candidate);

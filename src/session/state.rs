@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use super::store::PARTS;
 use super::{Error, Result};
 use crate::sys::{self, Errno, attr, fs, host};
 use fs::{OFlags, RenameFlags, ResolveFlags, Stat};
@@ -239,9 +240,9 @@ pub(super) fn open_machine(state: &OwnedFd, path: &Path, machine: &str) -> Resul
     Ok(dir)
 }
 
-/// Make `sessions`, `kept` and `trash`, as far as they are missing.
+/// Make its parts, as far as they are missing.
 pub(super) fn make_parts(machine: BorrowedFd<'_>) -> sys::Result<()> {
-    ["sessions", "kept", "trash"].iter().try_for_each(|part| mkdir(machine, Path::new(part)))
+    PARTS.iter().try_for_each(|part| mkdir(machine, Path::new(part)))
 }
 
 /// Make a directory of mode 0700 unless it is there.

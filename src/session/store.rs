@@ -20,6 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GENERATIONS: u32 = 16;
 /// A session under construction.
 pub(super) const NEW: &str = ".new-";
+/// Sessions that somebody named. There may be thousands, and no run reads this directory.
+const NAMED: &str = "sessions";
+/// Sessions of one run each, and what is under construction: a run reads these names to see what killed ones have left.
+pub(super) const SINGLE: &str = "runs";
+/// What the machine's directory consists of.
+pub(super) const PARTS: [&str; 4] = [NAMED, SINGLE, "kept", "trash"];
 
 /// An opened, checked state directory, as far as it concerns this machine.
 #[derive(Debug, Clone)]
@@ -66,8 +72,8 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Listing {
     pub sessions: Vec<Found>,
-    /// Names that are no session ids: not ours, never touched.
-    pub odd: Vec<OsString>,
+    /// Paths of what is no session: not ours, never touched.
+    pub odd: Vec<PathBuf>,
 }
 
 /// What an attempt to lock an existing session came to.
@@ -235,7 +241,7 @@ impl Store {
     /// Make a session whole and locked under a name of its own, then put it in its place. `None`: somebody else was
     /// faster, or cleaned up in between; ask again.
     fn create(&self, record: &Record) -> Result<Option<Held>> {
-        let temp = format!("sessions/{NEW}{}", host::random_name().map_err(Error::Host)?);
+        let temp = format!("{SINGLE}/{NEW}{}", host::random_name().map_err(Error::Host)?);
         let (temp, place) = (Path::new(&temp), place(&record.id));
         let made = self.make_at(temp, &place, record);
         if !matches!(made, Ok(Some(_))) {
@@ -345,16 +351,33 @@ impl Store {
     /// What the kernel says of the directory of sessions; a single session that cannot be read is listed as odd.
     pub fn list(&self) -> Result<Listing> {
         let mut listing = Listing::default();
-        for name in self.names("sessions")? {
-            let text = name.to_str().unwrap_or_default();
-            match text.parse().map(|id| self.find(&id)) {
-                Ok(Ok(found)) => listing.sessions.extend(found),
-                Err(_) if text.starts_with(NEW) => {}
-                Ok(Err(_)) | Err(_) => listing.odd.push(name),
+        for (place, id) in self.places()? {
+            match id.map(|id| self.find(&id)) {
+                Some(Ok(found)) => listing.sessions.extend(found),
+                None if is_new(&place) => {}
+                Some(Err(_)) | None => listing.odd.push(self.path.join(place)),
             }
         }
         listing.sessions.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(listing)
+    }
+
+    /// Whatever lies where sessions lie, and whose place that is.
+    pub(super) fn places(&self) -> Result<Vec<(PathBuf, Option<Id>)>> {
+        let mut places = Vec::new();
+        for part in [NAMED, SINGLE] {
+            places.extend(self.names(part)?.into_iter().map(|name| {
+                let found = Path::new(part).join(&name);
+                let id = name.to_str().and_then(|text| text.parse::<Id>().ok()).filter(|id| place(id) == found);
+                (found, id)
+            }));
+        }
+        Ok(places)
+    }
+
+    /// The ids of all sessions.
+    pub(super) fn ids(&self) -> Result<impl Iterator<Item = Id>> {
+        Ok(self.places()?.into_iter().filter_map(|(_, id)| id))
     }
 
     /// The names in one of the parts of this machine's directory.
@@ -409,7 +432,12 @@ impl Store {
 
 /// Where a session lies in its machine's directory.
 pub(super) fn place(id: &Id) -> PathBuf {
-    Path::new("sessions").join(id.as_str())
+    Path::new(if id.looks_anonymous() { SINGLE } else { NAMED }).join(id.as_str())
+}
+
+/// Is this a session under construction?
+pub(super) fn is_new(place: &Path) -> bool {
+    place.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NEW.as_bytes()))
 }
 
 /// The record as it should be: opened in this boot, with the owner that is wanted.

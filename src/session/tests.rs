@@ -52,6 +52,7 @@ fn names(path: PathBuf) -> Vec<String> {
 
 fn nothing_left(store: &Store) {
     assert_eq!(names(store.path().join("sessions")), [""; 0]);
+    assert_eq!(names(store.path().join("runs")), [""; 0]);
     assert_eq!(names(store.path().join("trash")), [""; 0]);
 }
 
@@ -146,9 +147,9 @@ fn a_killed_run_leaves_nothing_after_the_next_reap() {
     run.disown();
     drop(run);
     lease.private(Path::new("/tmp")).unwrap();
-    fs::create_dir(store.path().join("sessions/.new-0")).unwrap();
-    fs::create_dir_all(store.path().join("sessions/.new-1/private")).unwrap();
-    fs::write(store.path().join("sessions/.new-1/lease"), "").unwrap();
+    fs::create_dir(store.path().join("runs/.new-0")).unwrap();
+    fs::create_dir_all(store.path().join("runs/.new-1/private")).unwrap();
+    fs::write(store.path().join("runs/.new-1/lease"), "").unwrap();
     fs::create_dir_all(store.path().join("trash/0/private/x")).unwrap();
     let leftovers = Reap { scope: Scope::Leftovers, ..ALL };
     let kept = store.reap(Reap { dry_run: true, ..leftovers }).unwrap();
@@ -208,7 +209,7 @@ fn sessions_end_for_the_stated_reasons_only() {
     let listing = store.list().unwrap();
     let listed: Vec<&str> = listing.sessions.iter().map(|found| found.id.as_str()).collect();
     assert_eq!(listed, ["elsewhere", "foreign", "free", "held", "newer", "owned", "torn"]);
-    assert_eq!(listing.odd, ["file"]);
+    assert_eq!(listing.odd, [store.path().join("sessions/file")]);
     assert!(listing.sessions.iter().all(|found| found.in_use == (found.id == id("held"))));
     drop(held);
     assert_eq!(store.reap(ALL).unwrap().sessions, [(id("held"), Why::OwnerGone)]);

@@ -152,8 +152,9 @@ impl Sandbox {
     pub(crate) fn left_behind(&self) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for machine in entries(&self.state) {
-            left.extend(entries(&machine.join("sessions")));
-            left.extend(entries(&machine.join("trash")));
+            for part in ["sessions", "runs", "trash"] {
+                left.extend(entries(&machine.join(part)));
+            }
         }
         left
     }
