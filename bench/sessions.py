@@ -19,6 +19,7 @@ import tempfile
 import time
 
 NULL = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+PARTS = ("sessions", "runs", "trash")
 WRITER = """import os, sys, time
 block = b"x" * 65535 + b"\\n"
 begin = time.perf_counter()
@@ -136,7 +137,7 @@ class Bench:
             self.call("session", "end", "--kill", session)
         time.sleep(0.5)
         alive = [line for line in subprocess.run(["ps", "-eo", "pid,args"], text=True, capture_output=True).stdout.splitlines() if marker in line]
-        left = [name for part in ("sessions", "trash") for machine in machines(self.env) for name in listed(os.path.join(machine, part))]
+        left = [name for part in PARTS for machine in machines(self.env) for name in listed(os.path.join(machine, part))]
         print(f"round: {len(jobs)} jobs, {len(killed)} supervisors killed, {len(ended)} sessions ended: {len(alive)} processes and {len(left)} files too many")
         self.wrong += alive + left
 
@@ -156,7 +157,7 @@ class Bench:
         status = self.call("job", "wait", open(f"{self.base}/id").read().strip(), check=False).returncode
         content = self.call("run", "--no-config", "--session", "s", "--", "cat", "/tmp/p").stdout.split()
         self.call("gc")
-        left = [name for machine in machines(self.env) for name in listed(os.path.join(machine, "sessions"))]
+        left = [name for part in PARTS for machine in machines(self.env) for name in listed(os.path.join(machine, part))]
         print(f"long job: status {status}, {len(content)} of {lines} lines, {len(left)} sessions left")
         if status != 0 or len(content) != lines or left:
             self.wrong.append("long job")

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
-use crate::sys::{Errno, attr};
+use crate::sys::{Errno, attr, host};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const ALL: Reap = Reap { scope: Scope::All, idle: HOUR, dry_run: false, within: None };
@@ -479,6 +479,11 @@ fn reaper_process() {
     }
 }
 
+/// How often that one is killed: in CI, or by hand with `STOCKADE_SOAK=1`.
+fn rounds() -> usize {
+    if std::env::var_os("STOCKADE_SOAK").is_some_and(|value| value == "1") { 300 } else { 30 }
+}
+
 #[test]
 fn a_reaper_may_be_killed_at_any_moment() {
     let Fixture { store, _temp } = fixture();
@@ -487,24 +492,38 @@ fn a_reaper_may_be_killed_at_any_moment() {
     let file = live.private(Path::new("/tmp")).unwrap().1.join("file");
     fs::write(&file, "x").unwrap();
     let dead = Want { owner: Some(gone()), ..Want::default() };
-    for round in 0..30 {
-        for n in 0..10 {
-            let lease = store.session(&id(&format!("dead{n}")), &dead).unwrap();
-            let (_, tmp) = lease.private(Path::new("/tmp")).unwrap();
-            fs::create_dir_all(tmp.join("a/b/c")).unwrap();
-            fs::write(tmp.join("a/b/f"), "x").unwrap();
-        }
+    let kill_one = || {
         let mut reaper = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "session::tests::reaper_process"])
             .env(REAP_AT, &state)
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(2000 + round * 700));
+        let random = u64::from_str_radix(&host::random_name().unwrap()[..8], 16).unwrap();
+        std::thread::sleep(Duration::from_micros(2000 + random % 20_000));
         reaper.kill().unwrap();
         reaper.wait().unwrap();
-        assert!(file.exists());
-    }
+    };
+    // What a run does: it opens a session that is just being reaped, and keeps what it wrote while it goes on.
+    let open_one = |n: u32| {
+        let lease = store.session(&id(&format!("dead{}", n % 10)), &dead).unwrap();
+        let tmp = lease.private(Path::new("/tmp")).unwrap().1;
+        fs::create_dir_all(tmp.join("a/b/c")).unwrap();
+        fs::write(tmp.join("a/b/f"), "x").unwrap();
+        std::thread::yield_now();
+        assert!(tmp.join("a/b/f").exists());
+    };
+    let over = AtomicBool::new(false);
+    let opened = std::thread::scope(|scope| {
+        let runs = scope.spawn(|| (0..).take_while(|_| !over.load(Ordering::Relaxed)).map(open_one).count());
+        for _ in 0..rounds() {
+            kill_one();
+            assert!(file.exists() && !runs.is_finished());
+        }
+        over.store(true, Ordering::Relaxed);
+        runs.join().unwrap()
+    });
+    assert!(opened > rounds(), "{opened}");
     drop(live);
     let reaped = store.reap(Reap { idle: Duration::ZERO, ..ALL }).unwrap();
     assert!(reaped.left.is_empty(), "{reaped:?}");
