@@ -75,7 +75,7 @@ class Bench:
                     "npm_config_cache": os.path.join(self.project, ".npm")}
         self.file_system = output(["stat", "-f", "-c", "%T", place]).strip().replace("ext2/ext3", "ext4")
         self.stockade = [options.stockade, "run", "--no-config", "--session", "bench", "--fast-path", options.fast_path,
-                         "--"]
+                         *(f"--read={pattern}" for pattern in options.read), "--"]
 
     def fresh(self, template=None):
         """A new project, with the content of a directory."""
@@ -213,6 +213,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few rounds: only to see that it works")
     parser.add_argument("--dir", action="append", help="where the project lies")
     parser.add_argument("--fast-path", choices=["on", "off"], default="on")
+    parser.add_argument("--read", action="append", default=[], metavar="PATTERN",
+                        help="a further rule, such as '$PROJECT/**/.git/config'")
     parser.add_argument("--root-ok", action="store_true", help="measure as root")
     options = parser.parse_intermixed_args()
     if unknown := set(options.names) - set(ALL):

@@ -26,7 +26,7 @@ struct Shown {
     session: Found,
     jobs: Vec<FoundJob>,
     bytes: u64,
-    /// In layers of overlays on disk: those of its runs, and those that its runs share.
+    /// In layers of overlays on disk, those of its runs and those that its runs share.
     overlay: u64,
 }
 
@@ -68,6 +68,11 @@ fn usage(run: &Holder, processes: &Processes) -> Usage {
     run.supervisor.as_ref().map(|owner| processes.below(owner.pid)).unwrap_or_default()
 }
 
+/// In layers of overlays in memory, which are the run's own.
+fn in_memory(run: &Holder, processes: &Processes) -> u64 {
+    run.supervisor.as_ref().map_or(0, |owner| processes.overlays_below(owner.pid))
+}
+
 fn show(shown: &[Shown], processes: &Processes) -> std::io::Result<()> {
     output::line("WHAT       STATE          AGE      CPU   MEMORY  PRIVATE  OVERLAY  ID AND COMMAND")?;
     for Shown { session, jobs, bytes, overlay } in shown {
@@ -81,11 +86,12 @@ fn show(shown: &[Shown], processes: &Processes) -> std::io::Result<()> {
         ))?;
         for run in &session.runs {
             let Usage { cpu, memory, .. } = usage(run, processes);
+            let overlay = size(in_memory(run, processes));
             let (age, cpu, memory) = (ago(run.created), cpu.as_secs_f64(), size(memory));
             let pid = run.supervisor.as_ref().map_or(0, |owner| owner.pid);
             output::line(format_args!(
-                "  run      running      {age:>5} {cpu:>7.1}s {memory:>8} {:>8} {:>8}  {pid} {}",
-                "", "", run.command
+                "  run      running      {age:>5} {cpu:>7.1}s {memory:>8} {:>8} {overlay:>8}  {pid} {}",
+                "", run.command
             ))?;
         }
         for job in jobs {
@@ -120,6 +126,7 @@ fn to_json(shown: &Shown, processes: &Processes) -> Value {
             "processes": used.processes,
             "cpu_seconds": used.cpu.as_secs_f64(),
             "memory_bytes": used.memory,
+            "overlay_bytes": in_memory(run, processes),
         })
     });
     json!({

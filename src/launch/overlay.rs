@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, Step};
 use crate::overlay::Layers;
 use crate::plan::{Op, Plan, Upper};
+use crate::session::IN_MEMORY;
 use crate::sys::fs::{self, FileId};
 use crate::sys::mount::{self, NODEV, NOSUID};
 use crate::sys::{self, Errno, attr};
@@ -147,7 +148,7 @@ impl<'a> Overlays<'a> {
 
     fn next_name(&mut self) -> String {
         self.count += 1;
-        self.count.to_string()
+        format!("{IN_MEMORY}{}", self.count)
     }
 
     /// Mount what holds layers, where the kernel wants that; false if it is mounted already.

@@ -55,7 +55,7 @@ pub use run::{Basis, Holder, RunRecord};
 pub use state::locate;
 pub use store::{Create, Found, Listing, Store, Want};
 pub use tree::{Cause, Left};
-pub use usage::{Processes, Usage, bytes_in};
+pub use usage::{IN_MEMORY, Processes, Usage, bytes_in};
 
 /// What every function here gives.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -11,6 +11,10 @@ use fs::{FileType, OFlags};
 /// How deep directories are counted: every level holds a descriptor.
 const DEPTH: u32 = 200;
 
+/// How the directories of overlays begin in a file system in memory that holds nothing else. A process of the run keeps
+/// its root open; from outside it is told by these names.
+pub const IN_MEMORY: &str = "overlay-";
+
 /// What a process and everything that it started use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -57,6 +61,31 @@ impl Processes {
         }
         sum
     }
+
+    /// Bytes in the overlays in memory of the run that a process supervises, as far as its children can be looked into
+    /// (`PTRACE_MODE_READ_FSCREDS`, proc(5)).
+    #[must_use]
+    pub fn overlays_below(&self, supervisor: u32) -> u64 {
+        let children = self.children.get(&supervisor).into_iter().flatten();
+        children.flat_map(|child| held_by(*child)).filter_map(|dir| memory_of_overlays(&dir)).sum()
+    }
+}
+
+/// The directories that a process has open.
+fn held_by(pid: u32) -> Vec<OwnedFd> {
+    let path = format!("/proc/{pid}/fd");
+    let held = fs::open(Path::new(&path), OFlags::RDONLY | OFlags::DIRECTORY).and_then(fs::entries);
+    let open = |entry: &fs::Entry| fs::open(&Path::new(&path).join(&entry.name), OFlags::PATH | OFlags::DIRECTORY).ok();
+    held.unwrap_or_default().iter().filter_map(open).collect()
+}
+
+/// Bytes in the file system of a directory, if that holds overlays of a run and nothing else.
+fn memory_of_overlays(dir: &OwnedFd) -> Option<u64> {
+    let dir = fs::open_beneath(dir, Path::new("."), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+    let entries = fs::entries(&dir).ok()?;
+    let ours = |entry: &fs::Entry| entry.name.as_encoded_bytes().starts_with(IN_MEMORY.as_bytes());
+    let space = fs::space(&dir).ok().filter(|_| !entries.is_empty() && entries.iter().all(ours))?;
+    Some(space.total.saturating_sub(space.available))
 }
 
 /// Bytes on disk in a tree. Links are not followed, other mounts not counted, nor what cannot be opened; what has several

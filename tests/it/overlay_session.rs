@@ -102,3 +102,19 @@ fn ps_tells_the_bytes_that_layers_hold() {
     let bytes = told[0]["overlay_bytes"].as_u64();
     assert!(bytes.is_some_and(|bytes| (300_000..400_000).contains(&bytes)), "{told}");
 }
+
+#[test]
+fn ps_tells_the_bytes_that_are_in_memory() {
+    let sandbox = Sandbox::new();
+    let cache = sandbox.beside("cache");
+    fs::create_dir(&cache).unwrap();
+    let script = "head -c 300000 /dev/urandom > ../cache/f; touch ready; sleep 1000";
+    let overlay = format!("--overlay={}", cache.display());
+    let _running = sandbox.run().options(["--session", "s", &overlay]).spawn(["sh", "-c", script]);
+    eventually("the file", || sandbox.project.join("ready").exists().then_some(()));
+    let told = sandbox.stockade(&["ps", "--json"]).plain().ok().out;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let bytes = told[0]["runs"][0]["overlay_bytes"].as_u64();
+    assert!(bytes.is_some_and(|bytes| (300_000..400_000).contains(&bytes)), "{told}");
+    sandbox.stockade(&["ps"]).plain().ok().shows(" 29");
+}
