@@ -36,7 +36,7 @@ pub(super) struct Options {
     /// The network that the command sees
     #[arg(long, value_name = "MODE")]
     network: Option<NetworkArg>,
-    /// Guard the project's .git (only what git's everyday commands write is writable), or leave it open
+    /// Guard the project's .git (only what git's everyday commands write is writable), close it, or leave it open
     #[arg(long, value_name = "MODE")]
     git: Option<GitArg>,
     /// Start the command's programs with a library that spares most questions to the supervisor (default: on)
@@ -147,6 +147,7 @@ enum NetworkArg {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum GitArg {
     Guarded,
+    Closed,
     Open,
 }
 
@@ -239,6 +240,7 @@ impl Options {
             }),
             git: self.git.map(|mode| match mode {
                 GitArg::Guarded => (GitMode::Guarded, flag("--git guarded")),
+                GitArg::Closed => (GitMode::Closed, flag("--git closed")),
                 GitArg::Open => (GitMode::Open, flag("--git open")),
             }),
             fast_path: self.fast_path.map(|switch| match switch {

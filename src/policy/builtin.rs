@@ -224,6 +224,7 @@ fn project_rules(context: &Context, git: GitMode) -> impl Iterator<Item = Rule> 
     let trusted = TRUSTED.iter().map(move |(name, reason)| rule(project.join(name), Access::Read, Some(reason)));
     let git = match (git, &context.linked) {
         (GitMode::Guarded, linked) => builtin_git::rules(project, linked.as_ref(), context.git_lacks),
+        (GitMode::Closed, linked) => builtin_git::closed_rules(project, linked.as_ref()),
         (GitMode::Open, Some(linked)) => vec![rule(&linked.common, Access::Write, None)],
         (GitMode::Open, None) => Vec::new(),
     };

@@ -151,16 +151,20 @@ const MODULES_DIR: &str = "modules";
 /// With the dot, the pattern begins at the directory it is for; without, at the root.
 const ANY_BELOW: &str = "./**/";
 
+/// With these alone nothing of a project's repository may be written.
+pub(super) fn closed_rules(project: &Path, linked: Option<&Linked>) -> Vec<Rule> {
+    let git = builtin::rule(project.join(".git"), Access::Read, Some(WHOLE));
+    // git asks for it first in every directory that could be a bare repository.
+    let head = builtin::rule(project.join("HEAD"), Access::Read, Some(BARE));
+    let common = linked.map(|linked| builtin::rule(&linked.common, Access::Read, Some(WHOLE)));
+    [git, head].into_iter().chain(common).collect()
+}
+
 /// The rules for a project, whether it is a repository, a linked work tree of one, or neither yet.
 pub(super) fn rules(project: &Path, linked: Option<&Linked>, lacks: GitLacks) -> Vec<Rule> {
     let git = project.join(".git");
-    let mut rules = vec![
-        builtin::rule(&git, Access::Read, Some(WHOLE)),
-        // git asks for it first in every directory that could be a bare repository.
-        builtin::rule(project.join("HEAD"), Access::Read, Some(BARE)),
-    ];
+    let mut rules = closed_rules(project, linked);
     if let Some(Linked { common, own }) = linked {
-        rules.push(builtin::rule(common, Access::Read, Some(WHOLE)));
         rules.extend(shared_rules(common).chain(own_rules(own, "")).chain(expiry_rules(common)));
     } else {
         rules.extend(shared_rules(&git).chain(own_rules(&git, "")));

@@ -88,6 +88,8 @@ pub enum Network {
 pub enum GitMode {
     /// Only what git's everyday commands write may be written.
     Guarded,
+    /// Nothing in `.git` may be written.
+    Closed,
     /// `.git` is an ordinary directory of the project.
     Open,
 }

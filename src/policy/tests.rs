@@ -130,6 +130,23 @@ mod built_in {
         assert!(policy.rules.is_free(Path::new("/home/me/project/.git")));
     }
 
+    #[test]
+    fn a_closed_git_stays_read_only_wherever_the_repository_is() {
+        let git = Some((GitMode::Closed, Origin::Flag("--git closed".to_owned())));
+        let common = PathBuf::from("/home/me/main/.git");
+        let linked = Some(Linked { own: common.join("worktrees/w"), common });
+        let write = Flag { access: Access::Write, value: "/home/me/main".into() };
+        let context = Context { linked, ..context() };
+        let policy = load(&Sources { context, git, flags: vec![write], ..sources() }).expect("a policy");
+        for path in
+            ["project/.git", "project/.git/objects/a", "project/HEAD", "main/.git/refs", "main/.git/worktrees/w/HEAD"]
+        {
+            assert_eq!(access(&policy, &format!("/home/me/{path}")), Access::Read, "{path}");
+        }
+        assert_eq!(access(&policy, "/home/me/project/f"), Access::Write);
+        assert_eq!(access(&policy, "/home/me/main/f"), Access::Write);
+    }
+
     fn in_project(project: &str) -> Policy {
         let context = Context { project: project.into(), cwd: project.into(), ..context() };
         load(&Sources { context, ..sources() }).expect("a policy")

@@ -265,6 +265,22 @@ fn a_linked_work_tree() {
 }
 
 #[test]
+fn a_closed_git_can_be_read_and_not_written() {
+    let sandbox = repository();
+    git(&sandbox, "git worktree add -q ../w side").ok();
+    let before = git(&sandbox, STATE).ok().out;
+    for dir in [sandbox.project.clone(), sandbox.beside("w")] {
+        let run = || sandbox.run().options(["--git", "closed"]).cwd(&dir);
+        run().sh(&dated("git status; git log -1; git diff main side; echo x > x; rm x")).ok();
+        for script in ["git commit --allow-empty -qm x", "git tag t", "git add x", "git stash -u"] {
+            run().sh(&dated(&format!("touch x; {script}"))).fails().says("denied by policy");
+        }
+        git(&sandbox, &format!("rm -f {}/x", dir.display())).ok();
+    }
+    git(&sandbox, STATE).ok().prints(before.trim_end());
+}
+
+#[test]
 fn linked_work_trees_are_served_from_the_main_one() {
     let sandbox = repository();
     git(&sandbox, "git worktree add -q in side").ok();
