@@ -6,6 +6,7 @@
 pub mod bwrap;
 pub mod cli;
 pub mod guard;
+pub mod import;
 pub mod launch;
 pub mod overlay;
 pub mod plan;

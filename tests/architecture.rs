@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A module, what it may use, and why where that is not plain from the design.
-const TABLE: [(&str, &[&str], &str); 11] = [
+const TABLE: [(&str, &[&str], &str); 12] = [
     ("main", &["cli"], "a look at argv[0]"),
     (
         "cli",
-        &["bwrap", "policy", "probe", "plan", "launch", "guard", "session", "overlay"],
+        &["bwrap", "policy", "probe", "plan", "launch", "guard", "session", "overlay", "import"],
         "the only writer to the terminal",
     ),
     (
@@ -19,6 +19,7 @@ const TABLE: [(&str, &[&str], &str); 11] = [
         &["plan", "launch", "policy", "probe"],
         "of policy only rules as a plan holds them, of probe only who calls",
     ),
+    ("import", &["policy"], "other tools' settings to a policy's text; pure, of policy only what is built in"),
     ("policy", &[], "files and flags to a value; asks the host nothing"),
     ("probe", &["policy", "plan", "sys"], "of plan only the types of what it finds"),
     ("plan", &["policy", "sys"], "pure; of sys only the types that facts are made of"),

@@ -78,6 +78,14 @@ pub(super) enum Error {
     ConfigExists { path: PathBuf },
     #[error("cannot write the configuration {}", path.display())]
     Config { path: PathBuf, source: std::io::Error },
+    #[error("cannot read the settings {}", path.display())]
+    Settings { path: PathBuf, source: std::io::Error },
+    #[error("{} are no settings of {tool}", path.display())]
+    Import { path: PathBuf, tool: &'static str, source: crate::import::Error },
+    #[error("{count} of the settings in {} cannot be kept, and no policy was made", path.display())]
+    NotKept { path: PathBuf, count: usize },
+    #[error("{} exists already and is left alone", path.display())]
+    PolicyExists { path: PathBuf },
     #[error("cannot write {}", path.display())]
     Page { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
@@ -139,6 +147,8 @@ impl Error {
                 Some("it has to be open for writing: a file, a socket, or a pipe that belongs to this user".into())
             }
             Self::NoHome => Some("set HOME".into()),
+            Self::NotKept { .. } => Some("change them, or make a policy of the rest with --partial".into()),
+            Self::PolicyExists { .. } => Some("name another file, or replace it with --force".into()),
             Self::ConfigExists { .. } => Some("edit it; `stockade init --stdout` prints what it could hold".into()),
             Self::Config { .. } => Some("set XDG_CONFIG_HOME, or keep what `stockade init --stdout` prints".into()),
             Self::Inside { session } => {

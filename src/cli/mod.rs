@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod explain;
 mod gc;
+mod import;
 mod init;
 mod job;
 mod layers;
@@ -89,6 +90,7 @@ enum Command {
     Overlay(overlay::Args),
     Doctor(doctor::Args),
     Init(init::Args),
+    Import(import::Args),
     Man(man::Args),
     Completions(completions::Args),
     Bwrap(bwrap::Args),
@@ -124,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Overlay(args) => overlay::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Bwrap(_) => unreachable!("answered above"),

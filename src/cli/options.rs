@@ -338,7 +338,12 @@ pub(super) fn load(sources: &Sources) -> Result<Policy, policy::Error> {
 
 /// Where the user's own configuration is, or would be.
 pub(super) fn own_config() -> Result<PathBuf, Error> {
-    Ok(config_file(&context(std::env::vars_os().collect(), None)?))
+    Ok(config_file(&own_context()?))
+}
+
+/// The circumstances of a run that would start here and now.
+pub(super) fn own_context() -> Result<Context, Error> {
+    context(std::env::vars_os().collect(), None)
 }
 
 /// How long an unused session lives by the user's own configuration.

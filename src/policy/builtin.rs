@@ -38,8 +38,8 @@ const RUN: &[(&str, &str)] = &[
     ("opengl-driver-32", "NixOS finds its GPU drivers there"),
 ];
 
-/// Below the home directory: hidden.
-const SECRETS: &[&str] = &[
+/// Below the home directory: hidden by default.
+pub const HIDDEN_AT_HOME: &[&str] = &[
     ".ssh",
     ".aws",
     ".gnupg",
@@ -65,7 +65,7 @@ const SECRETS: &[&str] = &[
 ];
 
 /// Below the home directory: readable inside of what is hidden. Without it ssh asks about every host that is known.
-const NOT_SECRET: &[&str] = &[".ssh/known_hosts"];
+pub const SHOWN_AT_HOME: &[&str] = &[".ssh/known_hosts"];
 
 /// Below the home directory: what tools keep to be faster the next time.
 const CACHES: &[&str] = &[
@@ -204,8 +204,8 @@ fn secret_rules(context: &Context) -> Vec<Rule> {
         rules.push(rule(&context.state, Access::Hide, Some("stockade's own state")));
     }
     if !context.home.as_os_str().is_empty() {
-        rules.extend(SECRETS.iter().map(|name| rule(context.home.join(name), Access::Hide, Some(SECRET))));
-        rules.extend(NOT_SECRET.iter().map(|name| rule(context.home.join(name), Access::Read, None)));
+        rules.extend(HIDDEN_AT_HOME.iter().map(|name| rule(context.home.join(name), Access::Hide, Some(SECRET))));
+        rules.extend(SHOWN_AT_HOME.iter().map(|name| rule(context.home.join(name), Access::Read, None)));
     }
     rules
 }

@@ -81,6 +81,18 @@ pub fn load(sources: &Sources) -> Result<Policy, Error> {
     })
 }
 
+/// Would a policy file with this text be taken, as far as can be told without a run?
+///
+/// # Errors
+/// As [`load`].
+pub fn check(name: &Path, text: &str, context: &Context) -> Result<(), Error> {
+    let mut file = PolicyFile::parse(name, context.cwd.clone(), text.to_owned())?;
+    let sources = Sources { context: context.clone(), ..Sources::default() };
+    let mut settings = Settings::built_in();
+    settings.add_file(&file)?;
+    gather_rules(&sources, &settings, std::slice::from_mut(&mut file)).map(|_| ())
+}
+
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {
     let cwd = &sources.context.cwd;
     let config = sources.config.as_ref().map(|path| PolicyFile::read_if_present(path, cwd)).transpose()?.flatten();

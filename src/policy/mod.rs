@@ -23,12 +23,13 @@ mod tests;
 mod tree;
 
 pub use access::Access;
+pub use builtin::{HIDDEN_AT_HOME, SHOWN_AT_HOME};
 pub use context::{Context, GitLacks, Linked};
 pub use error::{Error, Problem};
 pub use expand::is_at_or_below;
 pub use file::{Stamp, parse_size};
 pub use limits::{Limit, Limits};
-pub use load::{Flag, Sources, load};
+pub use load::{Flag, Sources, check, load};
 pub use losers::{Loser, Loss};
 pub use pattern::Pattern;
 pub use rules::{Backing, Judgement, Origin, Rule, Rules, Scope, Target};

@@ -19,6 +19,7 @@ mod git;
 mod graft;
 mod guard_host;
 mod guard_many;
+mod import;
 mod init;
 mod job_dir;
 mod jobs;
