@@ -59,7 +59,9 @@ pub(super) fn run(args: &Args) -> Done {
     let home = context.home.to_str().ok_or(Error::NoHome)?;
     let file = &args.file;
     let text = fs::read_to_string(file).map_err(|source| Error::Settings { path: file.clone(), source })?;
-    let surroundings = Surroundings { file, home, owner: owner(file, &context.home) };
+    let real_home = fs::canonicalize(&context.home).unwrap_or_else(|_| context.home.clone());
+    let real_home = real_home.to_str().ok_or(Error::NoHome)?;
+    let surroundings = Surroundings { file, home, real_home, owner: owner(file, Path::new(real_home)) };
     let tool = args.tool.into();
     let imported = import::import(tool, &text, &surroundings).map_err(|source| Error::Import {
         path: file.clone(),
@@ -70,7 +72,7 @@ pub(super) fn run(args: &Args) -> Done {
     if !imported.refused.is_empty() && !args.partial {
         return Err(Error::NotKept { path: file.clone(), count: imported.refused.len() });
     }
-    policy::check(file, &imported.policy, &context)?;
+    policy::check(Path::new("the policy made of it"), &imported.policy, &context)?;
     match &args.output {
         None => output::stdout().write_all(imported.policy.as_bytes())?,
         Some(path) => write(path, &imported.policy, args.force)?,
@@ -89,12 +91,11 @@ fn tell(imported: &Imported) {
 }
 
 /// Where Claude Code's settings belong to, by where they are.
-fn owner(file: &Path, home: &Path) -> Owner {
+fn owner(file: &Path, real_home: &Path) -> Owner {
     let full = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let directory = full.parent().filter(|directory| directory.ends_with(".claude"));
     let Some(above) = directory.and_then(Path::parent) else { return Owner::Unknown };
-    let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
-    if above == home { Owner::User } else { Owner::Project }
+    if above == real_home { Owner::User } else { Owner::Project }
 }
 
 /// Never over a file that is there, unless told so; then by a rename, so that there is the old one or the new one.

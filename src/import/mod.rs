@@ -73,6 +73,8 @@ pub struct Surroundings<'a> {
     pub file: &'a Path,
     /// The home directory of whose settings they are; absolute.
     pub home: &'a str,
+    /// The same without links.
+    pub real_home: &'a str,
     /// For Claude Code.
     pub owner: Owner,
 }
@@ -93,7 +95,7 @@ pub struct Imported {
 /// # Errors
 /// The text is not what the tool itself would read: broken, or a value of a wrong type.
 pub fn import(tool: Tool, settings: &str, surroundings: &Surroundings<'_>) -> Result<Imported, Error> {
-    let places = Places::new(surroundings.home);
+    let places = Places::new(surroundings.home, surroundings.real_home);
     let draft = match tool {
         Tool::Srt => srt::read(&json(settings)?, &places),
         Tool::Claude => claude::read(&json(settings)?, &places, &surroundings.owner),

@@ -70,6 +70,14 @@ impl Place {
 }
 
 impl Pattern {
+    /// The one path, as a pattern that begins where the path's base is.
+    pub(super) fn from_base(place: &Place) -> Self {
+        let anchor = Place { base: place.base, names: Vec::new() };
+        let names = place.names.iter().enumerate();
+        let names = names.map(|(index, name)| if index == 0 { braced(name) } else { plain(name) }).collect();
+        Self { anchor, names }
+    }
+
     pub(super) fn text(&self) -> String {
         let anchor = self.anchor.text();
         format!("{}/{}", anchor.strip_suffix('/').unwrap_or(&anchor), self.names.join("/"))
@@ -85,22 +93,36 @@ pub(super) fn names(path: &str) -> Result<Vec<&str>, &'static str> {
     if names.contains(&"..") { Err("where `..` leads depends on links") } else { Ok(names) }
 }
 
+/// A name that a policy takes for a pattern, and that matches only itself.
+fn braced(name: &str) -> String {
+    format!("{{{}}}", plain(name).replace(',', "\\,"))
+}
+
 /// What is known about places when settings are read.
 pub(super) struct Places {
     home: Vec<String>,
+    /// The home directory without links, by which settings may call it too.
+    real_home: Vec<String>,
 }
 
 impl Places {
-    pub(super) fn new(home: &str) -> Self {
-        Self { home: Place::root(home).names }
+    pub(super) fn new(home: &str, real_home: &str) -> Self {
+        Self { home: Place::root(home).names, real_home: Place::root(real_home).names }
     }
 
     /// From the root; `None` for what lies in the project.
     fn absolute(&self, place: &Place) -> Option<Vec<String>> {
         match place.base {
             Base::Project => None,
-            Base::Root => Some(place.names.clone()),
-            Base::Home => Some(self.home.iter().chain(&place.names).cloned().collect()),
+            Base::Root => Some(self.by_one_name(&place.names)),
+            Base::Home => Some(self.real_home.iter().chain(&place.names).cloned().collect()),
+        }
+    }
+
+    fn by_one_name(&self, names: &[String]) -> Vec<String> {
+        match names.strip_prefix(self.home.as_slice()) {
+            Some(below) => self.real_home.iter().chain(below).cloned().collect(),
+            None => names.to_vec(),
         }
     }
 
@@ -115,7 +137,7 @@ impl Places {
 
     /// How many names lead to it, as far as that is known.
     pub(super) fn depth(&self, place: &Place) -> usize {
-        place.names.len() + if place.base == Base::Home { self.home.len() } else { 0 }
+        self.absolute(place).map_or(place.names.len(), |names| names.len())
     }
 
     /// Is `inner` at or below `outer`, wherever the project is?
@@ -125,6 +147,17 @@ impl Places {
 
     pub(super) fn same(&self, one: &Place, other: &Place) -> bool {
         self.below(one, other).is_some_and(|rest| rest.is_empty())
+    }
+
+    /// Of two places of which one starts from the project: is there a project in which `inner` lies below `outer`, and
+    /// `outer` in the project?
+    pub(super) fn may_hold(&self, outer: &Place, inner: &Place) -> bool {
+        let tails = |long: &[String], short: &[String]| (1..short.len()).any(|count| long.ends_with(&short[..count]));
+        match (self.absolute(outer), self.absolute(inner)) {
+            (Some(outer), None) => tails(&outer, &inner.names),
+            (None, Some(inner)) => (1..inner.len()).any(|count| inner[..count].ends_with(&outer.names)),
+            _ => false,
+        }
     }
 
     /// Can one of two places lie in the project or the project in it, and nobody can tell yet?
@@ -139,6 +172,13 @@ impl Places {
         // What cannot be read as a pattern is taken to match: it denies.
         let Ok(glob) = glob.map(|glob| glob.compile_matcher()) else { return true };
         (1..=below.len()).any(|count| glob.is_match(Path::new(&below[..count].join("/"))))
+    }
+
+    /// The same place, from the root if that is known.
+    pub(super) fn rooted(&self, place: &Place) -> Place {
+        let home = if place.base == Base::Home { self.home.as_slice() } else { &[] };
+        let base = if place.base == Base::Project { Base::Project } else { Base::Root };
+        Place { base, names: home.iter().chain(&place.names).cloned().collect() }
     }
 
     /// A directory in which people keep projects: the home directory or one above it.

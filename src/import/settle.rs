@@ -150,7 +150,7 @@ impl Settling<'_> {
         };
         // A `read` rule would show what is hidden.
         if self.is_hidden(place) {
-            return;
+            return self.read_what_is_given_back(place, &wish.from);
         }
         if is_secret(place, self.places) && !places_of(&self.lists.show).any(|show| self.places.covers(show, place)) {
             return self.draft.note(&wish.from, "hidden by a built-in rule: it can be neither read nor written");
@@ -159,18 +159,51 @@ impl Settling<'_> {
             let text = "a session has a directory of its own there: the host's cannot be written";
             return self.draft.note(&wish.from, text);
         }
-        if *place == Place::project() {
-            return;
+        if self.hidden_places().any(|hidden| self.places.may_hold(hidden, place)) {
+            return self.read_if_visible(place, &wish.from);
         }
-        self.draft.rule(Access::Read, place.text(), &wish.from);
-        let open = places_of(&self.lists.write).any(|write| Places::unknown(write, place));
-        if self.lists.specific {
-            return;
+        // For the project there is one rule in any case.
+        if *place != Place::project() {
+            self.draft.rule(Access::Read, place.text(), &wish.from);
         }
-        if open || self.lists.project.is_some() && place.base != Base::Project {
+        if self.opens() {
             let below = Pattern { anchor: place.clone(), names: vec!["**".to_owned()] };
             self.draft.rule(Access::Read, below.text(), &format!("{} (whatever is allowed in it)", wish.from));
         }
+    }
+
+    /// In a hidden directory there may be a project, which can be seen. A pattern that begins above the directory has a
+    /// say there, and none about what stays hidden.
+    fn read_what_is_given_back(&mut self, hidden: &Place, from: &str) {
+        if !self.opens() {
+            return;
+        }
+        let mut pattern = Pattern::from_base(&self.places.rooted(hidden));
+        pattern.names.push("**".to_owned());
+        let whole = Place::root("/");
+        if self.hidden_places().any(|hidden| self.places.same(hidden, &whole)) {
+            self.draft.refuse(from, "a project in it could be written all the same", Some("do not allow \".\""));
+        } else {
+            self.draft.rule(Access::Read, pattern.text(), &format!("{from} (whatever is allowed in it)"));
+        }
+    }
+
+    /// Nobody can tell yet whether something hidden holds it: a plain rule would show it, a pattern that begins above what
+    /// is hidden does not.
+    fn read_if_visible(&mut self, place: &Place, from: &str) {
+        let mut pattern = Pattern::from_base(place);
+        self.draft.rule(Access::Read, pattern.text(), from);
+        pattern.names.push("**".to_owned());
+        self.draft.rule(Access::Read, pattern.text(), &format!("{from} (whatever is allowed in it)"));
+    }
+
+    fn hidden_places(&self) -> impl Iterator<Item = &Place> {
+        places_of(&self.lists.hide).chain(places_of(&self.lists.secret))
+    }
+
+    /// Can anything be written at all, and does a denial win over that?
+    fn opens(&self) -> bool {
+        !self.lists.specific && (!self.lists.write.is_empty() || self.lists.project.is_some())
     }
 
     fn write(&mut self, wish: &Wish) {
@@ -203,10 +236,15 @@ impl Settling<'_> {
     /// The project can be written by default: if the settings do not say so, that is taken back.
     fn project(&mut self) {
         let project = Place::project();
-        let named = places_of(&self.lists.write).any(|write| *write == project);
+        let whole = Place::root("/");
+        let named = places_of(&self.lists.write).any(|write| *write == project || *write == whole);
         let denied = self.denial(&project);
         if (named || self.lists.project.is_some()) && denied.is_none() {
             return;
+        }
+        if denied.is_none() && places_of(&self.lists.write).any(|write| write.base != Base::Project) {
+            let text = "cannot be written, also where it lies in a directory that can: allow \".\", if that is meant";
+            self.draft.note("the project", text);
         }
         let from = denied.map_or_else(
             || "nothing allows the project as a whole to be written".to_owned(),

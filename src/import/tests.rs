@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
 use super::{Error, Imported, Owner, Surroundings, Tool};
 use crate::policy::{self, Access, Context, Network, Policy, Sources};
 
@@ -16,7 +18,11 @@ const CODEX_PARTIAL: &str = include_str!("../../tests/settings/codex-partial.tom
 use Access::{Hide, Private, Read, Write};
 
 fn imported(tool: Tool, settings: &str, owner: Owner) -> Result<Imported, Error> {
-    super::import(tool, settings, &Surroundings { file: Path::new("settings"), home: "/home/me", owner })
+    super::import(
+        tool,
+        settings,
+        &Surroundings { file: Path::new("settings"), home: "/home/me", real_home: "/data/me", owner },
+    )
 }
 
 fn import(tool: Tool, settings: &str) -> Imported {
@@ -284,6 +290,104 @@ fn a_denial_wins_over_what_is_allowed_in_it() {
     gives(&pattern, &[("p/deep/x.env", Read), ("p/deep/x.env/in", Read)]);
     // srt's own denials too.
     gives(&srt(r#""allowWrite":[".",".vscode","a/.git/hooks"]"#), &[("p/.vscode/x", Read), ("p/a/.git/hooks/x", Read)]);
+}
+
+#[test]
+fn a_home_behind_a_link_is_one_place() {
+    let imported = srt(r#""allowWrite":["~/a/x","/data/me/b/x"],"denyWrite":["/data/me/a","/home/me/b"]"#);
+    for path in ["/home/me/a/x", "/data/me/a/x", "/home/me/b/x", "/data/me/b/x"] {
+        gives(&imported, &[(path, Read)]);
+    }
+}
+
+#[test]
+fn all_of_the_host_holds_every_project() {
+    let whole = srt(r#""allowWrite":["/"],"denyWrite":["/etc"]"#);
+    gives(&whole, &[("p/f", Write), ("/srv/x", Write), ("/etc/x", Read), ("~/.ssh/x", Hide)]);
+    let told = srt(r#""allowWrite":["~"]"#);
+    gives(&told, &[("p/f", Read), ("~/f", Write)]);
+    assert!(told.notes.iter().any(|note| note.key == "the project"));
+}
+
+/// Found by trying: lists in which one path starts from the project and another from the root.
+#[test]
+fn paths_that_meet_only_when_a_run_starts() {
+    // Hidden and denied, with the project in it.
+    let project = srt(r#""denyRead":["~"],"allowWrite":["."],"denyWrite":["~"]"#);
+    gives(&project, &[("p/f", Read), ("~/f", Hide)]);
+    // A denial in what is hidden by another name shows nothing.
+    let named = srt(r#""denyRead":["/home/me/p/a"],"denyWrite":["a/b"]"#);
+    gives(&named, &[("p/a/b/f", Hide)]);
+    let rooted = srt(r#""denyRead":["a"],"allowWrite":["."],"denyWrite":["/home/me/p/a/b"]"#);
+    gives(&rooted, &[("p/a/b/f", Hide)]);
+    // The project denied, and allowed by its name from the root.
+    let whole = srt(r#""allowWrite":["/home/me/p/a"],"denyWrite":["."]"#);
+    gives(&whole, &[("p/a/f", Read)]);
+}
+
+/// By what settings call a path: it starts at home, in the project (which is `/home/me/p`), or at the root.
+fn path() -> impl Strategy<Value = String> {
+    let start = prop::sample::select(vec!["", "./", "~/", "/home/me/", "/home/me/p/", "~/p/", "/srv/"]);
+    (start, prop::collection::vec(prop::sample::select(vec!["a", "b", "p"]), 0..3)).prop_map(|(start, names)| {
+        let path = format!("{start}{}", names.join("/"));
+        if path.is_empty() { ".".to_owned() } else { path }
+    })
+}
+
+fn absolute(path: &str) -> PathBuf {
+    let path = match path.strip_prefix('~') {
+        Some(rest) => format!("/home/me{rest}"),
+        None if path.starts_with('/') => path.to_owned(),
+        None => format!("/home/me/p/{path}"),
+    };
+    Path::new(&path).components().filter(|part| *part != std::path::Component::CurDir).collect()
+}
+
+fn lists() -> impl Strategy<Value = [Vec<String>; 4]> {
+    let list = || prop::collection::vec(path(), 0..3);
+    (list(), list(), list(), list()).prop_map(|(hide, show, allow, deny)| [hide, show, allow, deny])
+}
+
+fn deepest(list: &[PathBuf], path: &Path) -> Option<usize> {
+    list.iter().filter(|dir| path.starts_with(dir)).map(|dir| dir.components().count()).max()
+}
+
+/// The policy of a run in `/home/me/p`, unless two of its rules turn out to name one path: then none starts.
+fn taken(text: &str) -> Option<Policy> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("policy.toml");
+    std::fs::write(&file, text).expect("written");
+    let (home, project) = (PathBuf::from("/home/me"), PathBuf::from("/home/me/p"));
+    let context = Context { home, cwd: project.clone(), project, ..Context::default() };
+    match policy::load(&Sources { context, files: vec![file], ..Sources::default() }) {
+        Ok(policy) => Some(policy),
+        Err(error) if error.to_string().contains("one layer cannot say both") => None,
+        Err(error) => panic!("{error}\n{text}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// What srt denies, by its own rules of precedence, no policy that is taken allows.
+    #[test]
+    fn nothing_is_weakened(lists in lists(), asked in prop::collection::vec(path(), 12)) {
+        let [hide, show, allow, deny] = &lists;
+        let settings = serde_json::json!({ "network": { "allowedDomains": [] }, "filesystem":
+            { "denyRead": hide, "allowRead": show, "allowWrite": allow, "denyWrite": deny } });
+        let imported = imported(Tool::Srt, &settings.to_string(), Owner::Project).expect("settings");
+        let [hide, show, allow, deny] = lists.map(|list| list.iter().map(|path| absolute(path)).collect::<Vec<_>>());
+        let policy = taken(&imported.policy).filter(|_| imported.refused.is_empty());
+        for (asked, policy) in asked.iter().filter_map(|asked| Some((asked, policy.as_ref()?))) {
+            // Below it: the one path that a rule names is as specific as a pattern.
+            let path = absolute(asked).join("f");
+            let access = policy.rules.judge(&path).access;
+            let may_write = deepest(&allow, &path).is_some() && deepest(&deny, &path).is_none();
+            prop_assert!(access != Write || may_write, "{} can be written\n{}", path.display(), imported.policy);
+            let is_hidden = deepest(&hide, &path) > deepest(&show, &path).max(deepest(&allow, &path));
+            prop_assert!(!is_hidden || access == Hide, "{} is seen\n{}", path.display(), imported.policy);
+        }
+    }
 }
 
 #[test]
