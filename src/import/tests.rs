@@ -367,7 +367,7 @@ fn taken(text: &str) -> Option<Policy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// What srt denies, by its own rules of precedence, no policy that is taken allows.
     #[test]
