@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::claude_rule::{List, Rules};
 use super::draft::Draft;
 use super::keys::{Fate, Keys, from, is_variable, join, object, switch, tell, text, texts};
-use super::place::{Base, Place, Places};
+use super::place::{Base, Place, Places, Target};
 use super::sandbox::{self, Relative};
-use super::settle::{Lists, settle};
+use super::settle::{Lists, Wish, settle};
 use super::{Error, Owner, network, srt};
 
 const OTHERS: Fate = Fate::Refused("other settings are not known here", Some("import them too"));
@@ -125,6 +125,7 @@ pub(super) fn read(settings: &Value, places: &Places, owner: &Owner) -> Result<D
     tell(&known, "", KEYS, &mut draft);
     permissions(object(settings, "", "permissions")?, owner, &mut lists, &mut draft)?;
     sandbox(object(settings, "", "sandbox")?, owner, &mut lists, &mut draft)?;
+    close_its_own(&mut lists, places);
     settle(&lists, places, &mut draft);
     environment(object(settings, "", "env")?, &mut draft)?;
     draft.note(
@@ -132,6 +133,19 @@ pub(super) fn read(settings: &Value, places: &Places, owner: &Owner) -> Result<D
         "start at $PROJECT, the git work tree around the working directory; Claude Code's at the latter",
     );
     Ok(draft)
+}
+
+/// What Claude Code reads its own rules from, in [`at_home`]: no rule of the settings lets a command write these.
+const GUARDED: [&str; 6] = ["settings.json", "settings.local.json", "hooks", "commands", "agents", "skills"];
+
+fn close_its_own(lists: &mut Lists, places: &Places) {
+    let own = at_home();
+    let inside = |wish: &Wish| matches!(&wish.target, Target::Place(place) if places.covers(&own, place));
+    if lists.write.iter().any(inside) {
+        let closed = GUARDED.map(|name| Target::Place(own.join(name)));
+        let from = "always denied by Claude Code";
+        lists.read.extend(closed.into_iter().map(|target| Wish { target, from: from.to_owned() }));
+    }
 }
 
 fn permissions(

@@ -191,6 +191,17 @@ fn where_a_slash_of_claude_code_begins_depends_on_the_file() {
 }
 
 #[test]
+fn no_rule_of_claude_code_opens_its_own_settings() {
+    let settings =
+        r#"{"permissions":{"allow":["Edit(/settings.json)","Edit(~/.claude/**)","Edit(//home/me/.claude/hooks/x)"]}}"#;
+    let imported = imported(Tool::Claude, settings, Owner::User).expect("settings");
+    for name in ["settings.json", "settings.local.json", "hooks/x", "commands/x", "agents/x", "skills/x"] {
+        gives(&imported, &[(&format!("~/.claude/{name}"), Read)]);
+    }
+    gives(&imported, &[("~/.claude/plans/x", Write)]);
+}
+
+#[test]
 fn settings_of_codex() {
     let imported = import(Tool::Codex, CODEX);
     keeps_all(&imported);
