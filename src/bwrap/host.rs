@@ -1,5 +1,6 @@
 //! What the host has, as far as the layout must know. Reads only.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,8 @@ pub(super) trait Host {
     fn shows_nothing(&self, path: &Path) -> bool;
     /// Where an open descriptor lies.
     fn descriptor(&self, fd: i32) -> io::Result<PathBuf>;
+    /// The names of the directories in a directory, sorted; nothing where it cannot be read.
+    fn directories(&self, path: &Path) -> Vec<OsString>;
     /// Does it give nothing? Takes what it gives.
     fn gives_nothing(&self, fd: i32) -> bool;
 }
@@ -57,6 +60,14 @@ impl Host for ThisHost {
 
     fn descriptor(&self, fd: i32) -> io::Result<PathBuf> {
         Path::new("/proc/self/fd").join(fd.to_string()).read_link()
+    }
+
+    fn directories(&self, path: &Path) -> Vec<OsString> {
+        let entries = path.read_dir().into_iter().flatten().flatten();
+        let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut names: Vec<_> = dirs.map(|entry| entry.file_name()).collect();
+        names.sort_unstable();
+        names
     }
 
     fn gives_nothing(&self, fd: i32) -> bool {

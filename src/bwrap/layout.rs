@@ -18,6 +18,9 @@ use crate::policy::{self, Rule, Rules};
 
 type Done<T> = Result<T, Failure>;
 
+/// A mount costs some microseconds at the start.
+const MOST_FREE: usize = 256;
+
 /// What is to be done.
 pub(super) struct Layout {
     pub(super) steps: Vec<Step>,
@@ -344,7 +347,28 @@ impl Builder<'_> {
         rules
             .extend(held.map(|region| Rule::of_option(region.at.clone(), policy::Access::Read, region.option.clone())));
         rules.extend(opened);
-        Some(Guard { rules: Arc::new(Rules::in_order(rules)), regions: parts })
+        let rules = Rules::in_order(rules);
+        let mut free = Vec::new();
+        for (inside, host) in &parts {
+            if let Some(host) = host {
+                self.open_up(&rules, inside, host, &mut free);
+            }
+        }
+        Some(Guard { rules: Arc::new(rules), regions: parts, free })
+    }
+
+    /// Find the directories in which nothing is guarded, at most [`MOST_FREE`]; what has none is served, only slower.
+    fn open_up(&self, rules: &Rules, inside: &Path, host: &Path, free: &mut Vec<PathBuf>) {
+        for name in self.host.directories(host) {
+            let (inside, host) = (inside.join(&name), host.join(&name));
+            if free.len() == MOST_FREE {
+                return;
+            } else if rules.is_free(&inside) {
+                free.push(inside);
+            } else if rules.judge(&inside).access == policy::Access::Write {
+                self.open_up(rules, &inside, &host, free);
+            }
+        }
     }
 }
 

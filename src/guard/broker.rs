@@ -13,7 +13,7 @@
 //! - a file is made, or truncated, before the caller's limit on descriptors is looked at.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ use super::task::{Opening, Task};
 use crate::policy::{Origin, Rules};
 use crate::sys;
 use crate::sys::Errno;
-use crate::sys::fs::FileId;
+use crate::sys::fs::{FileId, Stat};
 use crate::sys::notify::{Answer, Listener, Notification};
 
 /// `RENAME_EXCHANGE`
@@ -49,12 +49,20 @@ pub enum Error {
 }
 
 /// What the broker did to a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Happened<'a> {
     /// It is new at this path, as seen inside, and nothing below it is protected.
-    New { path: &'a Path, file: FileId },
+    New { path: &'a Path, file: FileId, seen: Option<Seen<'a>> },
     /// It has another path now, or none of those that it had.
     Moved,
+}
+
+/// Where its maker sees a new directory, for sandboxes whose inner namespaces are served too.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// The directory that it lies in.
+    pub dir: BorrowedFd<'a>,
+    pub namespace: OwnedFd,
 }
 
 /// Told before whoever asked for it goes on.
@@ -157,7 +165,10 @@ impl Broker {
     /// Calls on one name.
     fn change(&mut self, task: &Task) -> Step<Reply> {
         let spot = task.first()?;
-        let mount = self.check_mount(&spot).or_else(|reply| self.check_region_itself(task, &spot).ok_or(reply));
+        let mount = self.check_mount(&spot).or_else(|reply| {
+            let removes = matches!(task.call.op, Op::Rmdir | Op::Unlink) && self.is_pinned(&spot);
+            self.check_region_itself(task, &spot).or(removes.then_some(())).ok_or(reply)
+        });
         mount.inspect_err(|_| self.note_refused(task, &spot))?;
         let act = self.renumber(task.act()?)?;
         let path = spot.path()?;
@@ -173,7 +184,7 @@ impl Broker {
         self.check_valid(task)?;
         act.perform(&host, task.caller)?;
         if let Act::Mkdir { .. } = act {
-            self.tell_of_directory(&path, &host);
+            self.tell_of_directory(task, &spot, &path, &host);
         }
         Ok(Reply::Done(0))
     }
@@ -261,12 +272,12 @@ impl Broker {
         if self.stays_open((&from, &old), &new) || (is_exchange && self.stays_open((&to, &new), &old)) {
             return Err(Reply::Errno(Errno::XDEV));
         }
-        let (from, to) = self.both_on_host((&from, &old), (&to, &new))?;
+        let (from, there) = self.both_on_host((&from, &old), (&to, &new))?;
         self.check_valid(task)?;
-        sys::act::rename(from.dir.as_fd(), &from.name, to.dir.as_fd(), &to.name, task.flags())?;
+        sys::act::rename(from.dir.as_fd(), &from.name, there.dir.as_fd(), &there.name, task.flags())?;
         if let Change::Rename { directory: true } | Change::Exchange { directory: true } = change {
             self.tell(&Happened::Moved);
-            self.tell_of_directory(&new, &to);
+            self.tell_of_directory(task, &to, &new, &there);
         }
         Ok(Reply::Done(0))
     }
@@ -325,12 +336,23 @@ impl Broker {
         (attributes && regions.begins_at(&path) && seen.is_dir() && host.file == seen.file).then_some(())
     }
 
+    /// Is it a directory of the host in a served region? Even where all may be written the kernel keeps one in place that was
+    /// mounted upon somewhere else before it was moved there, which no look at it tells. On the host nothing is mounted upon.
+    fn is_pinned(&self, spot: &Spot) -> bool {
+        let Some(regions) = &self.setup.regions else { return false };
+        let Some(seen) = spot.existing().filter(Stat::is_dir) else { return false };
+        let host = spot.path().ok().filter(|_| matches!(is_served(regions, spot), Ok(true)));
+        let host = host.and_then(|path| sys::fs::lstat(&regions.host(&path)?).ok());
+        host.is_some_and(|host| host.file == seen.file)
+    }
+
     /// Calls on two names are the kernel's where both are on one mount that is none of ours. Between two mounts the kernel
     /// refuses them; on the host it is one mount, and what the caller can write anyway it may also exchange with there.
     fn check_mounts(&self, from: &Spot, to: &Spot) -> Step<()> {
         let ours = |spot: &Spot| self.check_mount(spot).is_ok();
         if from.stat.mount == to.stat.mount {
-            return if ours(from) { Ok(()) } else { Err(Reply::Continue) };
+            let pinned = || self.is_pinned(from) || self.is_pinned(to);
+            return if ours(from) || pinned() { Ok(()) } else { Err(Reply::Continue) };
         }
         let open = |spot: &Spot| ours(spot) || !sys::act::is_read_only(spot.seen());
         if open(from) && open(to) { Ok(()) } else { Err(Reply::Continue) }
@@ -374,7 +396,7 @@ impl Broker {
         }
     }
 
-    fn tell_of_directory(&mut self, path: &Path, host: &HostSpot) {
+    fn tell_of_directory(&mut self, task: &Task, spot: &Spot, path: &Path, host: &HostSpot) {
         if self.setup.tell.is_none() || !self.setup.rules.is_free(path) {
             return;
         }
@@ -382,7 +404,11 @@ impl Broker {
         if let Ok(stat) = sys::act::stat_at(host.dir.as_fd(), host.bare_name())
             && stat.is_dir()
         {
-            self.tell(&Happened::New { path, file: stat.file });
+            let seen = || Some(Seen { dir: spot.seen(), namespace: task.caller.mount_namespace().ok()? });
+            let seen = self.setup.regions.as_ref().and_then(|_| seen());
+            if self.setup.regions.is_none() || seen.is_some() {
+                self.tell(&Happened::New { path, file: stat.file, seen });
+            }
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Installs the system call filter in pid 1, and with guarded directories hands its listener to the supervisor.
 
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::message::{self, Report};
 use super::setup::Setup;
 use super::{Failure, Step};
 use crate::guard::calls::Arch;
 use crate::guard::filter::{FilterSpec, program};
-use crate::plan::Plan;
 use crate::policy::Network;
 use crate::sys::{self, Errno, fs, seccomp};
 
@@ -29,7 +28,7 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
     if !guarded {
         return at(seccomp::install(&program));
     }
-    let mounts = guarded_mounts(setup.plan)?;
+    let mounts = guarded_mounts(&setup.plan.guarded)?;
     let listener = seccomp::install_with_listener(&program).map_err(|error| {
         let busy = error.is(Errno::BUSY);
         let failure = Failure::of(Step::InstallFilter, &error);
@@ -39,9 +38,9 @@ pub(super) fn install(setup: &Setup<'_>) -> Result<(), Failure> {
 }
 
 /// The mounts that show guarded directories. A writable path that does not exist yet counts by what is there of it.
-pub(super) fn guarded_mounts(plan: &Plan) -> Result<Vec<u64>, Failure> {
+pub(super) fn guarded_mounts(dirs: &[PathBuf]) -> Result<Vec<u64>, Failure> {
     let mut mounts = Vec::new();
-    for path in &plan.guarded {
+    for path in dirs {
         let mount = at(mount_of(path))?;
         if !mounts.contains(&mount) {
             mounts.push(mount);

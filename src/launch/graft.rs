@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 use super::filter::guarded_mounts;
 use super::watch::Free;
 use crate::guard::{Happened, Tell};
-use crate::plan::Plan;
-use crate::sys::fs::{self, FileId};
+use crate::sys::fs::{self, FileId, OFlags};
 use crate::sys::mount::{self, Attributes, RDONLY};
-use crate::sys::socket;
+use crate::sys::{self, namespace, process, socket};
 
 /// At most this many directories of one run; the broker serves the others.
 const MOST: usize = 256;
@@ -27,11 +26,12 @@ const HEARD: &[u8] = b".";
 /// For the broker: tells the setup process, and waits until it has done its part. One that has gone is not waited for.
 pub(super) fn teller(socket: OwnedFd) -> Tell {
     Box::new(move |happened| {
-        let message = match happened {
-            Happened::New { path, file } => encode(path, *file),
-            Happened::Moved => MOVED.to_vec(),
+        let (message, seen) = match happened {
+            Happened::New { path, file, seen } => (encode(path, *file), seen.as_ref()),
+            Happened::Moved => (MOVED.to_vec(), None),
         };
-        if socket::send(&socket, &message, &[]).is_ok() {
+        let fds: Vec<_> = seen.iter().flat_map(|seen| [seen.dir, seen.namespace.as_fd()]).collect();
+        if socket::send(&socket, &message, &fds).is_ok() {
             let _ = socket::receive(&socket);
         }
     })
@@ -52,18 +52,27 @@ fn decode(message: &[u8]) -> Option<(&Path, FileId)> {
 
 /// What the broker told.
 pub(super) enum Told {
-    /// Of a directory that is new.
-    New { path: PathBuf, file: FileId },
+    /// Of a directory that is new, and where its maker sees it if that need not be where we do.
+    New { path: PathBuf, file: FileId, at: Option<At> },
     /// Of a directory that was moved.
     Moved,
     /// Nothing: it is gone.
     Nothing,
 }
 
+/// A directory as a process sees it, and the mount namespace of that.
+pub(super) struct At {
+    dir: OwnedFd,
+    namespace: OwnedFd,
+}
+
 /// The setup process's side.
 pub(super) struct Grafts<'a> {
     socket: &'a OwnedFd,
-    plan: &'a Plan,
+    /// The directories in which names are guarded.
+    dirs: &'a [PathBuf],
+    /// Our own mount namespace, where others are entered too.
+    home: Option<&'a OwnedFd>,
     /// The mounts that the launch made read-only where names are guarded; looked up when first needed.
     guarded: Option<HashSet<u64>>,
     left: usize,
@@ -72,8 +81,8 @@ pub(super) struct Grafts<'a> {
 }
 
 impl<'a> Grafts<'a> {
-    pub(super) fn new(socket: &'a OwnedFd, plan: &'a Plan) -> Self {
-        Self { socket, plan, guarded: None, left: MOST, owes: false }
+    pub(super) fn new(socket: &'a OwnedFd, dirs: &'a [PathBuf], home: Option<&'a OwnedFd>) -> Self {
+        Self { socket, dirs, home, guarded: None, left: MOST, owes: false }
     }
 
     /// Receive one message. The broker waits for [`Grafts::settled`].
@@ -81,7 +90,11 @@ impl<'a> Grafts<'a> {
         let Ok(Some(received)) = socket::receive(self.socket) else { return Told::Nothing };
         self.owes = true;
         match decode(&received.bytes) {
-            Some((path, file)) => Told::New { path: path.to_owned(), file },
+            Some((path, file)) => {
+                let mut fds = received.fds.into_iter();
+                let at = fds.next().zip(fds.next()).map(|(dir, namespace)| At { dir, namespace });
+                Told::New { path: path.to_owned(), file, at }
+            }
             None => Told::Moved,
         }
     }
@@ -95,25 +108,77 @@ impl<'a> Grafts<'a> {
     }
 
     /// Mount a directory writable; one that cannot be is served by the broker.
-    pub(super) fn graft(&mut self, path: &Path, file: FileId) -> Option<Free> {
+    pub(super) fn graft(&mut self, path: &Path, file: FileId, at: Option<&At>) -> Option<Free> {
+        if self.left == 0 {
+            return None;
+        }
         let place = fs::open_place(path).ok()?;
         let there = fs::fstat(&place).ok()?;
         // Not that very directory, or one that is mounted already, or nothing of ours.
-        if there.file != file || !self.is_guarded(there.mount) || self.left == 0 {
+        if there.file != file || !self.is_guarded(there.mount) {
             return None;
         }
-        let tree = mount::clone_tree(&place, Path::new("")).ok()?;
-        let writable = Attributes { clear: RDONLY, ..Attributes::default() };
-        mount::set_attributes(&tree, Path::new(""), false, writable).ok()?;
-        mount::attach(&tree, &place).ok()?;
+        let tree = writable(&place).ok()?;
+        let tree = match (at, self.home) {
+            (Some(at), Some(home)) => {
+                at.attach(&tree, Path::new(path.file_name()?), file, home)?;
+                // Where it lies is told by our own sight of it; the mount may be in another namespace.
+                place
+            }
+            _ => {
+                mount::attach(&tree, &place).ok()?;
+                tree
+            }
+        };
         self.left -= 1;
         Some(Free { path: path.to_owned(), file, tree, root: None, needless: false })
     }
 
+    /// Mount a directory that was there before, with what is mounted in it. It counts for nothing.
+    pub(super) fn graft_existing(&mut self, path: &Path) -> Option<Free> {
+        let place = fs::open_place(path).ok()?;
+        let there = fs::fstat(&place).ok()?;
+        if !there.is_dir() || !self.is_guarded(there.mount) {
+            return None;
+        }
+        mount::attach(writable(&place).ok()?, &place).ok()?;
+        Some(Free { path: path.to_owned(), file: there.file, tree: place, root: None, needless: false })
+    }
+
     fn is_guarded(&mut self, mount: u64) -> bool {
-        let look = || guarded_mounts(self.plan).unwrap_or_default().into_iter().collect();
+        let look = || guarded_mounts(self.dirs).unwrap_or_default().into_iter().collect();
         self.guarded.get_or_insert_with(look).contains(&mount)
     }
+}
+
+impl At {
+    /// Attach a mount at a name in the directory, which must still be that very file, on a mount that says no. Nothing is
+    /// looked up in the other namespace: whoever made it could have us wait there for ever.
+    fn attach(&self, tree: &OwnedFd, name: &Path, file: FileId, home: &OwnedFd) -> Option<()> {
+        let scope = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_SYMLINKS | fs::ResolveFlags::NO_XDEV;
+        let place = fs::openat2(&self.dir, name, OFlags::PATH, fs::Mode::empty(), scope).ok()?;
+        if fs::fstat(&place).ok()?.file != file || !sys::act::is_read_only(place.as_fd()) {
+            return None;
+        }
+        if fs::fstat(&self.namespace).ok()?.file == fs::fstat(home).ok()?.file {
+            return mount::attach(tree, &place).ok();
+        }
+        namespace::join_mounts(&self.namespace).ok()?;
+        let attached = mount::attach(tree, &place);
+        if namespace::join_mounts(home).is_err() {
+            // Nothing may be looked up by path here; without us the sandbox ends.
+            process::exit_now(1);
+        }
+        attached.ok()
+    }
+}
+
+/// A copy of a place that is read-only by our own doing, without that.
+fn writable(place: &OwnedFd) -> sys::Result<OwnedFd> {
+    let tree = mount::clone_tree(place, Path::new(""))?;
+    let writable = Attributes { clear: RDONLY, ..Attributes::default() };
+    mount::set_attributes(&tree, Path::new(""), true, writable)?;
+    Ok(tree)
 }
 
 impl AsFd for Grafts<'_> {

@@ -43,6 +43,7 @@ pub(super) struct PrivateDir {
 }
 
 /// What is needed of the finished file system while the command runs.
+#[derive(Default)]
 pub(super) struct Built {
     /// What hidden places show; `None` if nothing is ever hidden.
     pub(super) masks: Option<OwnedFd>,

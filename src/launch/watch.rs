@@ -49,17 +49,28 @@ pub(super) struct Free {
     pub(super) needless: bool,
 }
 
+/// What is watched, and what is done about it.
+pub(super) struct Job<'a> {
+    pub(super) names: &'a Rules,
+    pub(super) hidden: &'a [PathBuf],
+    pub(super) strict: bool,
+    /// Inner namespaces may show the mounts too, where nobody can take them away: a directory that may not stay writable
+    /// ends the run.
+    pub(super) stays: bool,
+    pub(super) built: Built,
+    pub(super) grafts: Option<Grafts<'a>>,
+}
+
 /// Watch until pid 1 has ended; gives its exit status.
 pub(super) fn until_end(setup: &Setup<'_>, init: Pid, ended: &OwnedFd, built: Built) -> i32 {
-    let mut watcher = Watcher::new(setup, built);
-    // What was attached a moment ago need not be looked at, unless every change is to be told from the beginning.
-    while watcher.is_settled() || !watcher.wait(ended) {
-        if let Err(failure) = watcher.look() {
-            // A supervisor that is gone takes us with it.
-            let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
-            let _ = process::kill(init, Signal::KILL);
-            break;
-        }
+    let plan = setup.plan;
+    let grafts = setup.graft.as_ref().map(|told| Grafts::new(told, &plan.guarded, None));
+    let (names, hidden) = (plan.names.as_ref(), plan.hidden.as_slice());
+    let job = Job { names, hidden, strict: plan.strict, stays: false, built, grafts };
+    if let Err(failure) = watch(job, ended) {
+        // A supervisor that is gone takes us with it.
+        let _ = message::send(&setup.control, &Report::Failed(failure), &[]);
+        let _ = process::kill(init, Signal::KILL);
     }
     match process::wait(Some(init), process::until_end()) {
         Ok(Some((_, status))) => status.exit_status().unwrap_or(STATUS_FAILED.into()),
@@ -67,10 +78,24 @@ pub(super) fn until_end(setup: &Setup<'_>, init: Pid, ended: &OwnedFd, built: Bu
     }
 }
 
+/// Watch until `ended` is readable.
+///
+/// # Errors
+/// Why the run has to end.
+pub(super) fn watch(job: Job<'_>, ended: &OwnedFd) -> Result<(), Failure> {
+    let mut watcher = Watcher::new(job);
+    // What was attached a moment ago need not be looked at, unless every change is to be told from the beginning.
+    while watcher.is_settled() || !watcher.wait(ended) {
+        watcher.look()?;
+    }
+    Ok(())
+}
+
 struct Watcher<'a> {
     names: &'a Rules,
     hidden: &'a [PathBuf],
     strict: bool,
+    stays: bool,
     masks: Option<OwnedFd>,
     free: Vec<Free>,
     mounts: Option<File>,
@@ -83,14 +108,12 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(setup: &'a Setup<'_>, built: Built) -> Self {
+    fn new(job: Job<'a>) -> Self {
+        let Job { names, hidden, strict, stays, built, grafts } = job;
         let Built { masks, free, mirrors, mounts, .. } = built;
-        let (names, hidden) = (setup.plan.names.as_ref(), setup.plan.hidden.as_slice());
-        let strict = setup.plan.strict;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
         let watch_from = Some(Instant::now() + settled);
-        let grafts = setup.graft.as_ref().map(|told| Grafts::new(told, setup.plan));
-        Self { names, hidden, strict, masks, free, mirrors, mounts, watch: None, watch_from, grafts }
+        Self { names, hidden, strict, stays, masks, free, mirrors, mounts, watch: None, watch_from, grafts }
     }
 
     fn is_needed(&self) -> bool {
@@ -107,7 +130,9 @@ impl<'a> Watcher<'a> {
         let Some(watch) = &self.watch else { return };
         let dirs: BTreeSet<&Path> = self.hidden.iter().filter_map(|path| path.parent()).collect();
         let names = dirs.into_iter().try_for_each(|dir| watch_names(watch, dir));
-        let moves = self.free.iter().try_for_each(|free| watch_moves(watch, &free.path));
+        // What lies above takes it along.
+        let ways: BTreeSet<&Path> = self.free.iter().flat_map(|free| free.path.ancestors()).collect();
+        let moves = ways.into_iter().try_for_each(|dir| watch_moves(watch, dir));
         let mirrors = self.mirrors.iter().try_for_each(|mirror| mirror.watch(watch));
         if names.and(moves).and(mirrors).is_err() {
             self.watch = None;
@@ -146,12 +171,13 @@ impl<'a> Watcher<'a> {
             Told::Moved => return false,
             // The supervisor has gone, or goes: nobody will tell anything any more.
             Told::Nothing => self.grafts = None,
-            Told::New { path, file } => {
+            Told::New { path, file, at } => {
                 // First of all, so that no move goes unnoticed.
-                if self.watch.as_ref().is_some_and(|watch| watch_moves(watch, &path).is_err()) {
+                let way = |watch: &Watch| path.ancestors().try_for_each(|dir| watch_moves(watch, dir));
+                if self.watch.as_ref().is_some_and(|watch| way(watch).is_err()) {
                     self.watch = None;
                 }
-                let free = grafts.graft(&path, file);
+                let free = grafts.graft(&path, file, at.as_ref());
                 let is_in_place = free.as_ref().is_none_or(|free| free.is_in_place(None));
                 self.free.extend(free);
                 if !is_in_place {
@@ -199,8 +225,14 @@ impl<'a> Watcher<'a> {
         let allowed = place.filter(|place| self.names.is_free(place));
         match allowed {
             // Whoever works in it stays where it is: a mount that is taken away has nothing above it.
-            Some(path) if is_served(&path) => return Ok(Some(Free { path, needless: false, ..free })),
+            Some(path) if self.stays || is_served(&path) => return Ok(Some(Free { path, needless: false, ..free })),
             Some(path) => return Free { path, ..free }.unless_busy(busy),
+            None if self.stays => {
+                if fs::fstat(&free.tree).map_or(0, |stat| stat.nlink) > 0 {
+                    let what = "was moved on the host to where not all may be written";
+                    return Err(Failure::because(Step::Supervise, format!("{} {what}", free.path.display())));
+                }
+            }
             None => {
                 close(&free)?;
                 if detach(&free)? {

@@ -30,6 +30,9 @@ pub struct Guard {
     pub rules: Arc<Rules>,
     /// Every part of the tree as (inside, host); only parts with a host directory are served.
     pub regions: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Directories in served parts in which nothing is guarded, by their paths inside: the kernel alone serves them, where
+    /// there is a pid namespace to end the sandbox with.
+    pub free: Vec<PathBuf>,
 }
 
 /// One step towards the tree that the command sees.

@@ -96,6 +96,11 @@ impl Caller {
         self.open(format_args!("fd/{number}"), OFlags::PATH)
     }
 
+    /// Its mount namespace.
+    pub fn mount_namespace(self) -> Result<OwnedFd, Errno> {
+        self.open(format_args!("ns/mnt"), OFlags::RDONLY)
+    }
+
     fn open(self, what: Arguments<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mut path = [0; 64];
         let mut rest = &mut path[..];

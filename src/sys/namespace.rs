@@ -31,6 +31,11 @@ pub fn join_network(namespace: impl AsFd) -> Result<()> {
     join(namespace, LinkNameSpaceType::Network)
 }
 
+/// Enter a mount namespace: its root becomes ours, and the working directory.
+pub fn join_mounts(namespace: impl AsFd) -> Result<()> {
+    join(namespace, LinkNameSpaceType::Mount)
+}
+
 fn join(namespace: impl AsFd, kind: LinkNameSpaceType) -> Result<()> {
     let namespace = namespace.as_fd();
     move_into_link_name_space(namespace, Some(kind))

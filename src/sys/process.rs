@@ -162,6 +162,13 @@ pub fn kill(pid: Pid, signal: Signal) -> Result<()> {
         .map_err(|errno| Error::new("kill", format_args!("{pid:?}, {signal:?}"), errno))
 }
 
+/// `pidfd_send_signal(2)`: never to another process that has got the same number.
+pub fn kill_by(pidfd: impl AsFd, signal: Signal) -> Result<()> {
+    let pidfd = pidfd.as_fd();
+    rustix::process::pidfd_send_signal(pidfd, signal)
+        .map_err(|errno| Error::new("pidfd_send_signal", format_args!("{}, {signal:?}", Fd(pidfd)), errno))
+}
+
 /// `killpg(3)`
 pub fn kill_group(group: Pid, signal: Signal) -> Result<()> {
     rustix::process::kill_process_group(group, signal)

@@ -208,3 +208,42 @@ fn a_sandbox_inside_is_possible_where_it_guards_nothing() {
     let denial = "--ro-bind /dev/null $W/z true";
     world.ours(&format!("{outer} {denial}")).status(1).says("names cannot be guarded here");
 }
+
+/// How many mounts there are below the project.
+const MOUNTS: &str = "grep -c \" $PWD/\" /proc/self/mountinfo";
+
+#[test]
+fn where_nothing_is_guarded_the_kernel_serves_alone() {
+    if !need("userns") {
+        return;
+    }
+    let world = World::new();
+    let inner = nested(&["sh", "-c"]).join(" ");
+    let options =
+        "$R --dev /dev --proc /proc --unshare-user --bind $W $W --ro-bind /dev/null $W/x --ro-bind /dev/null $W/d/y";
+    let script = format!("echo a > e/f; cat e/f; {MOUNTS}; mkdir n; echo b > n/f; cat n/f; {MOUNTS}");
+    // d/sub and e; a new one is seen where it was made, with capabilities and without.
+    for capabilities in ["--cap-drop ALL", "--cap-drop ALL --cap-add CAP_SETFCAP", "--disable-userns"] {
+        let call = format!("$B {options} --unshare-pid {capabilities} sh -c '{script}'");
+        world.ours(&call).ok().prints("a\n2\nb\n3");
+    }
+    world.ours(&format!("$B {options} --unshare-pid --cap-drop ALL {inner} '{script}'")).ok().prints("a\n2\nb\n3");
+    // Nobody could end all of it.
+    world.ours(&format!("$B {options} --cap-drop ALL sh -c '{script}; true'")).ok().prints("a\n0\nb\n0");
+}
+
+#[test]
+fn what_is_served_alone_is_moved_and_removed_as_anything() {
+    if !need("userns") {
+        return;
+    }
+    let world = World::new();
+    let inner = nested(&["sh", "-c"]).join(" ");
+    let script = "set -e; mkdir n n/m; touch n/m/f; mv n e/n; mv e/n/m .; rm -r e/n; mv d/sub e/; mv e/sub e/s2; rmdir e/s2
+        mkdir a b; touch a/f; mv a b/; mv b/a/f b/; rmdir b/a; mkdir c; mv -T c b/c; rmdir b/c; rm -r b m e; ls -A | tr \"\\n\" \" \"";
+    let options =
+        "$R --dev /dev --proc /proc --unshare-user --unshare-pid --cap-drop ALL --bind $W $W --ro-bind /dev/null $W/x";
+    for shell in ["sh -c", &inner] {
+        world.ours(&format!("$B {options} {shell} '{script}'")).ok().prints("d g l ");
+    }
+}

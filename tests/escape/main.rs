@@ -9,6 +9,7 @@
 mod support;
 
 mod abstract_socket;
+mod bwrap;
 mod core_pattern;
 mod device_directory;
 mod device_mode;

@@ -35,6 +35,10 @@ impl Host for Fake {
     fn descriptor(&self, _: i32) -> io::Result<PathBuf> {
         Err(io::Error::from_raw_os_error(9))
     }
+    fn directories(&self, path: &Path) -> Vec<OsString> {
+        let inside = self.0.iter().filter(|(known, look)| known.parent() == Some(path) && **look == Look::Directory);
+        inside.filter_map(|(known, _)| known.file_name().map(OsString::from)).collect()
+    }
     fn gives_nothing(&self, fd: i32) -> bool {
         fd == 9
     }
@@ -110,6 +114,24 @@ fn a_denied_name_is_denied_wherever_it_is_shown() {
     assert_eq!(access(guard, "/o/.git/config"), policy::Access::Read);
     assert_eq!(access(guard, "/o/x"), policy::Access::Write);
     assert!(guard.regions.contains(&("/o".into(), Some("/p".into()))));
+}
+
+#[test]
+fn directories_without_guarded_names_are_free() {
+    let free = |options: &str| {
+        let guard = laid(options).expect(options).guard.expect(options);
+        guard.free.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(free(&format!("{ROOT} --ro-bind /dev/null /p/x")), "/p/.git");
+    // What lies above a guarded name is not, what lies beside it is.
+    assert_eq!(free(&format!("{ROOT} --ro-bind /dev/null /p/.git/x")), "/p/.git/hooks");
+    assert_eq!(free(&format!("{ROOT} --ro-bind /p/.git/hooks /p/.git/hooks")), "");
+    assert_eq!(free(&format!("{ROOT} --ro-bind /p/.git /p/.git")), "");
+    // Nor is what a later option covers, or what is guarded by the name of another place.
+    assert_eq!(free(&format!("{ROOT} --ro-bind /dev/null /p/x --bind /tmp /p/.git")), "");
+    let twice = "--ro-bind / / --bind /p/.git /o --bind /p /p --ro-bind /dev/null /p/.git/hooks/x";
+    assert_eq!(free(twice), "");
+    assert_eq!(free(&format!("{ROOT} --ro-bind /dev/null /p/x --remount-ro /p/.git")), "");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::watcher::Watched;
 use super::{Done, Failure, failed};
 use crate::guard::{self, Broker, Denials, Escaped, Regions};
+use crate::launch::graft;
 use crate::plan::ordered::{Guard, Ids};
 use crate::policy::{Access, Target};
 use crate::sys::process::{self, Forked};
@@ -51,27 +53,43 @@ fn log_failed(error: &std::io::Error) -> Failure {
 }
 
 /// Fork the broker for the calls of `listener`.
-pub(super) fn start(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>) -> Done<Started> {
+pub(super) fn start(
+    guard: &Guard,
+    ids: &Ids,
+    listener: OwnedFd,
+    log: Option<File>,
+    watched: Option<Watched>,
+) -> Done<Started> {
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
     let logs = log.is_some();
     match process::fork().map_err(failed("Can't fork"))? {
         Forked::Child => {
             drop(ours);
-            let served = serve(guard, ids, listener, log, &theirs);
+            let served = serve(guard, ids, listener, log, theirs, watched);
             process::exit_now(i32::from(served.is_err()))
         }
         Forked::Parent(_) => Ok(Started { control: ours, logs }),
     }
 }
 
-fn serve(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>, control: &OwnedFd) -> Done<()> {
+fn serve(
+    guard: &Guard,
+    ids: &Ids,
+    listener: OwnedFd,
+    mut log: Option<File>,
+    control: OwnedFd,
+    watched: Option<Watched>,
+) -> Done<()> {
     // A terminal's ^C is for the command, and whoever waits for the end of our standard files must not wait for us.
     signal::block_all().map_err(failed("sigprocmask"))?;
     let mut keep: Vec<_> = [listener.as_raw_fd(), control.as_raw_fd()].into();
     keep.extend(log.as_ref().map(AsRawFd::as_raw_fd));
+    keep.extend(watched.iter().flat_map(|watched| watched.fds().map(|fd| fd.as_raw_fd())));
     keep.sort_unstable();
     process::close_except(&keep).map_err(failed("close_range"))?;
     let denials = Arc::new(Mutex::new(Denials::default()));
+    let (tell, mut watched) = watched.map(Watched::split).unzip();
+    let tell = tell.map(graft::teller);
     let setup = guard::Setup {
         rules: Arc::clone(&guard.rules),
         mounts: std::collections::HashSet::new(),
@@ -81,32 +99,45 @@ fn serve(guard: &Guard, ids: &Ids, listener: OwnedFd, log: Option<File>, control
             Ids::Same { .. } => None,
         },
         regions: Some(Regions::new(guard.regions.clone())),
-        tell: None,
+        tell,
         offline: None,
         watch: None,
     };
     let broker = Broker::new(listener, setup).map_err(|error| Failure(error.to_string()))?;
-    let Some(mut log) = log else { return broker.run().map_err(|error| Failure(error.to_string())) };
     let (done, until) = socket::pipe().map_err(failed("pipe"))?;
     std::thread::spawn(move || {
         // What stopped it early was seen inside as calls that failed.
         let _ = broker.run();
         drop(until);
     });
-    let mut written = 0;
+    let (mut control, mut written) = (Some(control), 0);
     loop {
-        let ready = socket::wait_readable(&[done.as_fd(), control.as_fd()], None).map_err(failed("poll"))?;
-        written = log_denials(&mut log, &denials, written)?;
+        let mut fds = vec![done.as_fd()];
+        fds.extend(control.as_ref().map(AsFd::as_fd));
+        fds.extend(watched.as_ref().map(AsFd::as_fd));
+        let ready = socket::wait_readable(&fds, None).map_err(failed("poll"))?;
+        let (asked, unwatched) = (control.is_some() && ready[1], watched.is_some() && ready[ready.len() - 1]);
+        if let Some(log) = &mut log {
+            written = log_denials(log, &denials, written)?;
+        }
         if ready[0] {
             return Ok(());
         }
-        match socket::receive(control) {
-            Ok(Some(_)) => socket::send(control, b"done", &[]).map_err(failed("send"))?,
-            // The monitor is gone; what it left running is still served.
-            _ => {
-                let _ = socket::wait_readable(&[done.as_fd()], None);
-            }
+        if asked {
+            control = answer(control)?;
         }
+        if unwatched && let Some(watched) = watched.take() {
+            watched.end();
+        }
+    }
+}
+
+/// Everything is written down. A monitor that is gone asks no more; what it left running is still served.
+fn answer(control: Option<OwnedFd>) -> Done<Option<OwnedFd>> {
+    let Some(control) = control else { return Ok(None) };
+    match socket::receive(&control) {
+        Ok(Some(_)) => socket::send(&control, b"done", &[]).map(|()| Some(control)).map_err(failed("send")),
+        _ => Ok(None),
     }
 }
 

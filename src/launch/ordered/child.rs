@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Done, Failure, Order, Report, because, failed, identity, mounts, reason};
+use super::{Done, Failure, Order, Report, because, failed, identity, mounts, reason, watcher};
 use crate::guard::calls::Arch;
 use crate::guard::filter::{FilterSpec, program};
 use crate::launch::{Status, init, message};
@@ -15,15 +15,15 @@ use crate::sys::seccomp::{self, Instruction};
 use crate::sys::{Errno, attr, fs, host, lock, signal, socket};
 
 /// The whole life of the process. Never returns.
-pub(super) fn run(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd) -> ! {
-    if let Ok(directory) = prepare(plan, control, monitor) {
+pub(super) fn run(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> ! {
+    if let Ok(directory) = prepare(plan, control, monitor, hands) {
         start(plan, control, &directory);
     }
     process::exit_now(1)
 }
 
-fn prepare(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd) -> Done<PathBuf> {
-    prepare_all(plan, control, monitor).inspect_err(|failure| tell(control, failure.clone()))
+fn prepare(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> Done<PathBuf> {
+    prepare_all(plan, control, monitor, hands).inspect_err(|failure| tell(control, failure.clone()))
 }
 
 fn tell(control: &OwnedFd, failure: Failure) {
@@ -31,7 +31,7 @@ fn tell(control: &OwnedFd, failure: Failure) {
     let _ = message::send(control, &Report::Failed(failure), &[]);
 }
 
-fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd) -> Done<PathBuf> {
+fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> Done<PathBuf> {
     if plan.process.die_with_parent {
         process::die_with_parent().map_err(failed("prctl"))?;
         if socket::wait_readable(&[monitor.as_fd()], Some(Duration::ZERO)).map_err(failed("poll"))?[0] {
@@ -52,6 +52,9 @@ fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd) -> Done<Pat
     let mask = process::set_umask(0);
     mounts::build(plan, &proc)?;
     process::set_umask(mask);
+    if let Some(hands) = hands {
+        watcher::hand_over(&hands, &proc)?;
+    }
     limit(plan, &proc, control)?;
     let directory = enter_directory(plan)?;
     guard(plan, control)?;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! monitor ── the sandbox's first process: makes the tree, then is pid 1 and reaps, or is the command
+//!    ├────── watcher, if names are guarded: mounts what the kernel alone serves; lives as long as the first process
 //!    └────── broker, if names are guarded: lives as long as a process of the sandbox
 //! ```
 //!
@@ -14,10 +15,11 @@ mod identity;
 mod mounts;
 mod overlay;
 mod status;
+mod watcher;
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +50,15 @@ fn reason(errno: Errno) -> String {
 
 fn failed(text: &str) -> impl Fn(sys::Error) -> Failure + '_ {
     move |error| because(text, error.errno())
+}
+
+/// The failure of a part that other launches share.
+fn told(failure: &super::Failure) -> Failure {
+    Failure(if failure.causes.is_empty() {
+        failure.to_string()
+    } else {
+        format!("{failure}: {}", failure.causes.join(": "))
+    })
 }
 
 /// From the sandbox's first process to the monitor.
@@ -102,18 +113,19 @@ pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
     }
     let info = status::Descriptors::take(plan)?;
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
+    let hands = watcher::is_wanted(plan).then(socket::pair).transpose().map_err(failed("socketpair"))?.unzip();
     let monitor = process::pidfd(process::own_pid()).map_err(failed("pidfd_open"))?;
     match process::fork_into(namespaces(plan)).map_err(|error| namespaces_refused(&error))? {
         Forked::Child => {
             drop(ours);
             drop(info);
-            drop(log);
-            child::run(plan, &theirs, &monitor)
+            drop((log, hands.0));
+            child::run(plan, &theirs, &monitor, hands.1)
         }
         Forked::Parent(child) => {
-            drop((theirs, monitor));
-            let monitor = Monitor { plan, child, control: ours, info, log, users: None };
-            monitor.run()
+            drop((theirs, monitor, hands.1));
+            let monitor = Monitor { plan, child, control: ours, info, log, users: None, reports: None, watched: None };
+            monitor.run(hands.0)
         }
     }
 }
@@ -156,11 +168,15 @@ struct Monitor<'a> {
     log: Option<File>,
     /// The first user namespace, from which a second one is mapped.
     users: Option<OwnedFd>,
+    /// Where the watcher tells why the sandbox has to end.
+    reports: Option<OwnedFd>,
+    /// For the broker.
+    watched: Option<watcher::Watched>,
 }
 
 impl Monitor<'_> {
-    fn run(mut self) -> Result<u8, Failure> {
-        let ended = self.start().and_then(|()| self.follow());
+    fn run(mut self, hands: Option<OwnedFd>) -> Result<u8, Failure> {
+        let ended = self.start(hands).and_then(|()| self.follow());
         if ended.is_err() {
             // It waits for us, or has failed itself.
             let _ = process::kill(self.child, process::Signal::KILL);
@@ -168,13 +184,17 @@ impl Monitor<'_> {
         ended
     }
 
-    fn start(&mut self) -> Done<()> {
+    fn start(&mut self, hands: Option<OwnedFd>) -> Done<()> {
         if let Ids::Same { users, groups } = &self.plan.ids {
             identity::map_all(self.child, users, groups)?;
             self.users = Some(identity::namespace_of(self.child)?);
         }
         self.info.tell_started(self.child, self.plan)?;
         self.go()?;
+        if let (Some(guard), Some(hands)) = (&self.plan.guard, hands) {
+            let started = watcher::start(guard, self.child, hands)?;
+            (self.reports, self.watched) = (Some(started.reports), Some(started.watched));
+        }
         // What may be done for the sandbox from here on is done with the caller's identity alone.
         if self.plan.guard.is_none() && self.users.is_none() {
             process::drop_thread_capabilities().map_err(failed("capset"))
@@ -190,8 +210,7 @@ impl Monitor<'_> {
     fn follow(&mut self) -> Result<u8, Failure> {
         let mut broker = None;
         loop {
-            let heard = message::receive::<Report>(&self.control).map_err(failed("receive from the sandbox"))?;
-            let Some(message::Received { message, fds, .. }) = heard else { break };
+            let Some(message::Received { message, fds, .. }) = self.hear()? else { break };
             match message {
                 Report::MapAgain => {
                     identity::map_all_from(self.users.take(), self.child, &self.plan.ids)?;
@@ -199,11 +218,9 @@ impl Monitor<'_> {
                 }
                 Report::Guarded => {
                     let listener = fds.into_iter().next().ok_or_else(|| Failure("the listener was lost".into()))?;
-                    broker = self
-                        .plan
-                        .guard
-                        .as_ref()
-                        .map(|guard| broker::start(guard, &self.plan.ids, listener, self.log.take()));
+                    let (log, watched) = (self.log.take(), self.watched.take());
+                    let guard = self.plan.guard.as_ref();
+                    broker = guard.map(|guard| broker::start(guard, &self.plan.ids, listener, log, watched));
                 }
                 Report::Failed(failure) => return Err(failure),
                 Report::Ended(code) => return self.end(code, broker.transpose()?),
@@ -211,6 +228,22 @@ impl Monitor<'_> {
         }
         let code = self.status_of_child()?;
         self.end(code, broker.transpose()?)
+    }
+
+    /// From the sandbox, or from its watcher, whose reason to end it comes before the end.
+    fn hear(&mut self) -> Done<Option<message::Received<Report>>> {
+        let failed = failed("receive from the sandbox");
+        while let Some(reports) = &self.reports {
+            let ready = socket::wait_readable(&[self.control.as_fd(), reports.as_fd()], None).map_err(&failed)?;
+            if !ready[1] {
+                break;
+            }
+            match message::receive::<Report>(reports).map_err(&failed)? {
+                None => self.reports = None,
+                report => return Ok(report),
+            }
+        }
+        message::receive::<Report>(&self.control).map_err(&failed)
     }
 
     fn end(&mut self, code: u8, broker: Option<broker::Started>) -> Result<u8, Failure> {

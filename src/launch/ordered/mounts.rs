@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use super::{Done, Failure, because, failed, overlay, reason};
+use super::{Done, Failure, because, failed, overlay, reason, told};
 use crate::launch::mounts::{DEVICE_LINKS, DEVICES, attach_in, clone_device};
 use crate::launch::stubs::relative;
 use crate::plan::View;
@@ -346,9 +346,4 @@ fn copy(fd: i32, file: &OwnedFd, to: &Place) -> Done<()> {
     let from = process::take_descriptor(fd).map_err(failed(&text))?;
     std::fs::File::from(from).read_to_end(&mut data).map_err(|error| Failure(format!("{text}: {error}")))?;
     attr::write(file, &data).map_err(failed(&text))
-}
-
-/// The failure of a part that other launches share.
-fn told(failure: &crate::launch::Failure) -> Failure {
-    Failure(format!("{failure}: {}", failure.causes.join(": ")))
 }
