@@ -238,6 +238,8 @@ impl<'a> Builder<'a> {
             self.show(path, kind, View::Read, rule);
         }
         self.guarded.push(path.to_owned());
+        // What lies in it is the host's, whatever it lies in itself.
+        self.regions.insert(path, Region::Writable);
         let facts = self.facts;
         for child in facts.children.get(path).into_iter().flatten() {
             self.open_up(&path.join(&child.name), Kind::Directory, rule, Region::Writable)?;

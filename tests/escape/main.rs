@@ -29,6 +29,7 @@ mod git_sequencer_strategy;
 mod git_submodule_config;
 mod git_worktree_commondir;
 mod guarded;
+mod host_moves_parent;
 mod inherited_directory;
 mod io_uring;
 mod keyring;
