@@ -17,7 +17,7 @@ const TABLE: [(&str, &[&str], &str); 12] = [
     (
         "bwrap",
         &["plan", "launch", "policy", "probe"],
-        "of policy only rules as a plan holds them, of probe only who calls",
+        "of policy only rules as a plan holds them, of probe only who calls and may change what",
     ),
     ("import", &["policy"], "other tools' settings to a policy's text; pure, of policy only what is built in"),
     ("policy", &[], "files and flags to a value; asks the host nothing"),

@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::launch::ordered::read_descriptor;
+use crate::plan::Caller;
+use crate::probe::{Wanted, permits};
 
 /// What lies at a path, links not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(super) trait Host {
     fn real(&self, path: &Path) -> io::Result<PathBuf>;
     /// Is it `/dev/null`, an empty file, or an empty directory: something that shows nothing?
     fn shows_nothing(&self, path: &Path) -> bool;
+    /// The links that lie in a directory; none where there is no directory, or one in which the caller can change nothing.
+    fn links(&self, dir: &Path) -> io::Result<Vec<OsString>>;
     /// Where an open descriptor lies.
     fn descriptor(&self, fd: i32) -> io::Result<PathBuf>;
     /// The names of the directories in a directory, sorted; nothing where it cannot be read.
@@ -33,10 +38,18 @@ pub(super) trait Host {
     fn gives_nothing(&self, fd: i32) -> bool;
 }
 
-/// This machine.
-pub(super) struct ThisHost;
+/// This machine, for a caller.
+pub(super) struct ThisHost<'a>(pub(super) &'a Caller);
 
-impl Host for ThisHost {
+impl ThisHost<'_> {
+    /// The owner could at any time, whatever the mode says now.
+    fn may_change(&self, dir: &Path) -> bool {
+        let owns = dir.metadata().is_ok_and(|stat| stat.uid() == self.0.uid);
+        owns || permits(self.0, dir, Wanted::Write)
+    }
+}
+
+impl Host for ThisHost<'_> {
     fn look(&self, path: &Path) -> Look {
         match path.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Look::Absent,
@@ -56,6 +69,20 @@ impl Host for ThisHost {
         let Ok(stat) = path.symlink_metadata() else { return false };
         let empty_dir = || path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
         path == Path::new("/dev/null") || (stat.is_file() && stat.len() == 0) || (stat.is_dir() && empty_dir())
+    }
+
+    fn links(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let entries = match dir.read_dir() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.may_change(dir) => {
+                return Ok(Vec::new());
+            }
+            entries => entries?.collect::<io::Result<Vec<_>>>()?,
+        };
+        let links = entries.iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        Ok(links.map(std::fs::DirEntry::file_name).collect())
     }
 
     fn descriptor(&self, fd: i32) -> io::Result<PathBuf> {

@@ -35,6 +35,7 @@ pub(super) fn lay_out(ops: &[Op], host: &dyn Host) -> Done<Layout> {
             builder.carry_out(ops, index, op)?;
         }
     }
+    links::deny(&mut builder.tree, host)?;
     let guard = builder.guard();
     Ok(Layout { steps: builder.steps, guard })
 }
@@ -443,5 +444,6 @@ fn parents(op: &Op) -> String {
 const READ_ONLY: &str = "Read-only file system";
 const LOOP: &str = "Too many levels of symbolic links";
 
+mod links;
 #[cfg(test)]
 mod tests;

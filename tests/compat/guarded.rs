@@ -72,6 +72,34 @@ fn a_denied_name_is_denied_at_every_place_it_is_shown() {
     world.ours(script).ok().prints("b").says("/mnt/x: Read-only file system");
 }
 
+/// Clients follow links themselves, and say only where they lead.
+#[test]
+fn a_link_to_what_is_denied_is_denied_too() {
+    if !need("userns") {
+        return;
+    }
+    let world = World::new();
+    let script = "rm l; ln -s d/f rc; ln -s d conf; ln -s d/absent mcp; ln -s g other
+        $B $R --bind $W $W --ro-bind $W/d/f $W/d/f --ro-bind /dev/null $W/d/absent sh -c '
+            for l in rc conf mcp; do
+                rm -f $l; mv $l moved; mv -T e $l; ln -sfn e $l; mkdir $l; echo evil > $l; mkdir -p $l && echo evil > $l/f
+            done 2>/dev/null
+            echo fine > conf/new; ln -sfn e other; readlink rc conf mcp other; ls'; cat d/f; ls d";
+    world.ours(script).ok().prints("d/f\nd\nd/absent\ne\nconf\nd\ne\ng\nmcp\nother\nrc\none\nf\nnew\nsub");
+}
+
+#[test]
+fn links_that_cannot_be_looked_for_are_said() {
+    if !need("userns") || !need("user") {
+        return;
+    }
+    let world = World::new();
+    let bind = "$B $R --bind $W $W --ro-bind /dev/null $W/x true";
+    let outcome = world.ours(&format!("chmod 300 .; {bind}; s=$?; chmod 700 .; exit $s")).status(1);
+    outcome.says("bwrap: Can't look for links in ").says(": Permission denied");
+    world.ours("$B $R --bind / / --bind $W $W --ro-bind /dev/null $W/x true").ok();
+}
+
 #[test]
 fn the_path_inside_may_be_another_one() {
     if !need("userns") {

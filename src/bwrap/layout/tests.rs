@@ -32,6 +32,10 @@ impl Host for Fake {
     fn shows_nothing(&self, path: &Path) -> bool {
         path == Path::new("/dev/null") || path == Path::new("/empty")
     }
+    fn links(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let links = self.0.iter().filter(|(path, look)| path.parent() == Some(dir) && matches!(look, Look::Link(_)));
+        Ok(links.filter_map(|(path, _)| path.file_name().map(OsString::from)).collect())
+    }
     fn descriptor(&self, _: i32) -> io::Result<PathBuf> {
         Err(io::Error::from_raw_os_error(9))
     }
@@ -45,9 +49,13 @@ impl Host for Fake {
 }
 
 fn laid(text: &str) -> Result<Layout, String> {
+    laid_on(&Fake::new(), text)
+}
+
+fn laid_on(host: &Fake, text: &str) -> Result<Layout, String> {
     let words = text.split(' ').map(OsString::from).chain(["true".into()]).collect();
     let options = parse(words, Vec::new(), &|_| Ok(Vec::new())).expect("options");
-    lay_out(&options.steps, &Fake::new()).map_err(|Failure(text)| text)
+    lay_out(&options.steps, host).map_err(|Failure(text)| text)
 }
 
 fn access(guard: &Guard, path: &str) -> policy::Access {
@@ -140,6 +148,32 @@ fn links_on_the_way_are_guarded_too() {
     let guard = layout.guard.as_ref().expect("guard");
     assert_eq!(access(guard, "/p/.git/hooks/pre-commit"), policy::Access::Read);
     assert_eq!(access(guard, "/p/link"), policy::Access::Read);
+}
+
+#[test]
+fn links_that_lead_to_denied_names_are_guarded_too() {
+    let mut host = Fake::new();
+    let links = [
+        ("/p/.mcp.json", "cfg/absent"),
+        ("/p/above", "cfg"),
+        ("/p/below", "/p/cfg/absent/x"),
+        ("/p/chain", "cfg/next"),
+        ("/p/cfg/next", "absent"),
+        ("/p/other", "a"),
+        ("/p/self", "."),
+        ("/p/cfg/up", "../cfg"),
+        ("/p/out", "/o"),
+        ("/p/loop", "loop"),
+    ];
+    host.0.insert("/p/cfg".into(), Look::Directory);
+    host.0.extend(links.map(|(link, target)| (link.into(), Look::Link(target.into()))));
+    let layout = laid_on(&host, &format!("{ROOT} --ro-bind /dev/null /p/cfg/absent")).expect("layout");
+    let guard = layout.guard.as_ref().expect("guard");
+    for (link, _) in links {
+        let guarded = !["/p/other", "/p/self", "/p/cfg/up", "/p/out", "/p/loop"].contains(&link);
+        let wanted = if guarded { policy::Access::Read } else { policy::Access::Write };
+        assert_eq!(access(guard, link), wanted, "{link}");
+    }
 }
 
 #[test]
