@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 
+from measure import quartiles
+
 TIMER = """import subprocess, sys, time
 for _ in range(int(sys.argv[1])):
     start = time.perf_counter()
@@ -197,13 +199,6 @@ ALL = ["micro", "status", "grep", "add", "venv", "npm", "cargo"]
 
 def output(argv, **how):
     return subprocess.run(argv, check=True, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **how).stdout
-
-
-def quartiles(values):
-    if len(values) < 2:
-        return values[0], values[0]
-    found = statistics.quantiles(values, n=4, method="inclusive")
-    return found[0], found[2]
 
 
 def main():

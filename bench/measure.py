@@ -15,12 +15,28 @@ def timed(argv, env):
     return time.perf_counter() - start
 
 
-def interleaved(calls, pairs, env):
-    """Medians of the calls, run in turn, in random order within each round."""
+def rounds(calls, pairs, env, before=lambda: None):
+    """Seconds of each call, by name and round: run in turn, in random order within each round. `before` is done before
+    each, and not timed."""
     times = {name: [] for name in calls}
-    for name in calls:
-        timed(calls[name], env)
-    for _ in range(pairs):
+    for number in range(pairs + 1):
         for name in random.sample(list(calls), len(calls)):
-            times[name].append(timed(calls[name], env))
-    return {name: statistics.median(values) for name, values in times.items()}
+            before()
+            spent = timed(calls[name], env)
+            # The first round fills caches.
+            if number > 0:
+                times[name].append(spent)
+    return times
+
+
+def interleaved(calls, pairs, env):
+    """Medians of the calls, run in turn."""
+    return {name: statistics.median(values) for name, values in rounds(calls, pairs, env).items()}
+
+
+def quartiles(values):
+    """The first and the third."""
+    if len(values) < 2:
+        return values[0], values[0]
+    found = statistics.quantiles(values, n=4, method="inclusive")
+    return found[0], found[2]
