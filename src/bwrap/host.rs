@@ -1,5 +1,7 @@
 //! What the host has, as far as the layout must know. Reads only.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -38,37 +40,52 @@ pub(super) trait Host {
     fn gives_nothing(&self, fd: i32) -> bool;
 }
 
-/// This machine, for a caller.
-pub(super) struct ThisHost<'a>(pub(super) &'a Caller);
+/// This machine, for a caller. What it has answered once it answers again: clients name few paths many times, and all
+/// decisions of a launch are to be made about one and the same host.
+pub(super) struct ThisHost<'a> {
+    caller: &'a Caller,
+    looks: RefCell<BTreeMap<OsString, Look>>,
+    reals: RefCell<BTreeMap<OsString, PathBuf>>,
+}
 
-impl ThisHost<'_> {
+impl<'a> ThisHost<'a> {
+    pub(super) fn new(caller: &'a Caller) -> Self {
+        Self { caller, looks: RefCell::default(), reals: RefCell::default() }
+    }
+
     /// The owner could at any time, whatever the mode says now.
     fn may_change(&self, dir: &Path) -> bool {
-        let owns = dir.metadata().is_ok_and(|stat| stat.uid() == self.0.uid);
-        owns || permits(self.0, dir, Wanted::Write)
+        let owns = dir.metadata().is_ok_and(|stat| stat.uid() == self.caller.uid);
+        owns || permits(self.caller, dir, Wanted::Write)
     }
 }
 
 impl Host for ThisHost<'_> {
     fn look(&self, path: &Path) -> Look {
-        match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Look::Absent,
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Look::Absent,
-            Err(_) => Look::Unknown,
-            Ok(stat) if stat.is_dir() => Look::Directory,
-            Ok(stat) if stat.is_symlink() => path.read_link().map_or(Look::Unknown, Look::Link),
-            Ok(_) => Look::File,
+        if let Some(known) = self.looks.borrow().get(path.as_os_str()) {
+            return known.clone();
         }
+        let found = look(path);
+        self.looks.borrow_mut().insert(path.into(), found.clone());
+        found
     }
 
     fn real(&self, path: &Path) -> io::Result<PathBuf> {
-        path.canonicalize()
+        if let Some(known) = self.reals.borrow().get(path.as_os_str()) {
+            return Ok(known.clone());
+        }
+        let found = path.canonicalize()?;
+        self.reals.borrow_mut().insert(path.into(), found.clone());
+        Ok(found)
     }
 
     fn shows_nothing(&self, path: &Path) -> bool {
+        if path == Path::new("/dev/null") {
+            return true;
+        }
         let Ok(stat) = path.symlink_metadata() else { return false };
         let empty_dir = || path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
-        path == Path::new("/dev/null") || (stat.is_file() && stat.len() == 0) || (stat.is_dir() && empty_dir())
+        (stat.is_file() && stat.len() == 0) || (stat.is_dir() && empty_dir())
     }
 
     fn links(&self, dir: &Path) -> io::Result<Vec<OsString>> {
@@ -99,5 +116,16 @@ impl Host for ThisHost<'_> {
 
     fn gives_nothing(&self, fd: i32) -> bool {
         read_descriptor(fd).is_ok_and(|data| data.is_empty())
+    }
+}
+
+fn look(path: &Path) -> Look {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Look::Absent,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Look::Absent,
+        Err(_) => Look::Unknown,
+        Ok(stat) if stat.is_dir() => Look::Directory,
+        Ok(stat) if stat.is_symlink() => path.read_link().map_or(Look::Unknown, Look::Link),
+        Ok(_) => Look::File,
     }
 }

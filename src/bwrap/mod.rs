@@ -114,7 +114,7 @@ fn open_log() -> Result<Option<File>, Failure> {
 
 fn plan(options: &Options) -> Result<Ordered, Failure> {
     let caller = probe::caller().map_err(|error| Failure(error.to_string()))?;
-    let layout = layout::lay_out(&options.steps, &host::ThisHost(&caller))?;
+    let layout = layout::lay_out(&options.steps, &host::ThisHost::new(&caller))?;
     Ok(Ordered {
         steps: layout.steps,
         guard: layout.guard,
