@@ -119,16 +119,13 @@ impl<'a> Grafts<'a> {
             return None;
         }
         let tree = writable(&place).ok()?;
-        let tree = match (at, self.home) {
-            (Some(at), Some(home)) => {
-                at.attach(&tree, Path::new(path.file_name()?), file, home)?;
-                // Where it lies is told by our own sight of it; the mount may be in another namespace.
-                place
-            }
-            _ => {
-                mount::attach(&tree, &place).ok()?;
-                tree
-            }
+        let tree = if let Some((at, home)) = at.zip(self.home) {
+            at.attach(&tree, Path::new(path.file_name()?), file, home)?;
+            // Where it lies is told by our own sight of it; the mount may be in another namespace.
+            place
+        } else {
+            mount::attach(&tree, &place).ok()?;
+            tree
         };
         self.left -= 1;
         Some(Free { path: path.to_owned(), file, tree, root: None, needless: false })

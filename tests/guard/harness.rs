@@ -106,7 +106,7 @@ impl Project {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
         let tell = Box::new(move |happened: &Happened<'_>| {
-            let Happened::New { path, file } = happened else { return };
+            let Happened::New { path, file, .. } = happened else { return };
             let there = std::fs::metadata(path).expect("it is there");
             assert_eq!(there.ino(), file.ino);
             tell.lock().expect("no panic").push(path.to_path_buf());
