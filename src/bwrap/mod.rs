@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 
 use crate::launch::ordered;
 use crate::plan::Caller;
-use crate::plan::ordered::{Command, Ids, Namespaces, Ordered, Process};
+use crate::plan::ordered::{Command, Guard, Ids, Joined, Namespaces, Ordered, Process};
+use crate::policy::Target;
 use crate::probe;
 use options::{Misuse, Options, Unshare};
 
@@ -115,16 +116,45 @@ fn open_log() -> Result<Option<File>, Failure> {
 fn plan(options: &Options) -> Result<Ordered, Failure> {
     let caller = probe::caller().map_err(|error| Failure(error.to_string()))?;
     let layout = layout::lay_out(&options.steps, &host::ThisHost::new(&caller))?;
+    if let Some(guard) = &layout.guard {
+        check_made_here(options, guard)?;
+    }
     Ok(Ordered {
         steps: layout.steps,
         guard: layout.guard,
         namespaces: namespaces(options),
         ids: ids(options, &caller)?,
+        joined: joined(options, &caller),
         capabilities: capabilities(options, &caller),
         hostname: options.hostname.clone(),
         command: command(options),
         process: process(options),
     })
+}
+
+/// Where names are guarded all namespaces have to be made here.
+fn check_made_here(options: &Options, guard: &Guard) -> Result<(), Failure> {
+    let Options { userns, userns2, pidns, userns_block_fd, .. } = options;
+    let given =
+        [("--userns", userns), ("--userns2", userns2), ("--pidns", pidns), ("--userns-block-fd", userns_block_fd)];
+    let Some((name, _)) = given.into_iter().find(|(_, fd)| fd.is_some()) else { return Ok(()) };
+    let guards =
+        guard.rules.all().iter().find(|rule| !matches!(&rule.target, Target::Path(path) if path == Path::new("/")));
+    let option = guards.map(|rule| rule.origin.to_string()).unwrap_or_default();
+    Err(Failure(format!(
+        "{name} cannot be had together with a guarded name ({option}): who owns the namespace, or the numbers in it, could \
+         change the mounts or end who looks after them. Leave {name} out, or the denials in writable binds"
+    )))
+}
+
+fn joined(options: &Options, caller: &Caller) -> Joined {
+    let other = |id: Option<u32>, own: u32| id.filter(|id| *id != own && options.userns.is_some());
+    Joined {
+        users: options.userns,
+        as_user: (other(options.uid, caller.uid), other(options.gid, caller.gid)),
+        later_users: options.userns2,
+        pid: options.pidns,
+    }
 }
 
 fn namespaces(options: &Options) -> Namespaces {
@@ -144,6 +174,9 @@ fn namespaces(options: &Options) -> Namespaces {
 /// An ordinary caller has only itself. Root has all users unless it asks for a user namespace; it always gets one, in which
 /// they have their own numbers.
 fn ids(options: &Options, caller: &Caller) -> Result<Ids, Failure> {
+    if options.userns.is_some() || options.userns_block_fd.is_some() {
+        return Ok(Ids::Given);
+    }
     let asked = options.unshare.user || options.unshare.user_try;
     if caller.uid == 0 && caller.can_map && !asked {
         for (name, id, own) in [("--uid", options.uid, caller.uid), ("--gid", options.gid, caller.gid)] {
@@ -197,6 +230,7 @@ fn process(options: &Options) -> Process {
         as_pid_1: options.as_pid_1,
         sync: options.sync_fd,
         block: options.block_fd,
+        block_maps: options.userns_block_fd,
         info: options.info_fd,
         status: options.json_status_fd,
         filters: options.seccomp.into_iter().chain(options.seccomps.iter().copied()).collect(),

@@ -200,20 +200,15 @@ impl Parser<'_> {
                 self.word(words, name, ONE)?;
                 return self.fail("labeling not supported on this system");
             }
-            "--userns" | "--userns2" | "--pidns" | "--userns-block-fd" => {
-                self.fd(words, name, ONE)?;
-                return self.refuse(name);
+            "--userns" => self.options.userns = Some(self.once_fd(words, "--userns")?),
+            "--userns2" => self.options.userns2 = Some(self.once_fd(words, "--userns2")?),
+            "--pidns" => self.options.pidns = Some(self.once_fd(words, "--pidns")?),
+            "--userns-block-fd" => {
+                self.options.userns_block_fd = Some(self.once_fd(words, "--userns-block-fd")?);
             }
             _ => return Ok(false),
         }
         Ok(true)
-    }
-
-    /// What cannot be honoured is never ignored.
-    fn refuse<T>(&self, name: &str) -> Done<T> {
-        self.fail(format!(
-            "{name} is not supported by stockade: it makes the namespaces itself, to know who can change the mounts"
-        ))
     }
 
     /// Options that make a part of the tree.
@@ -341,8 +336,24 @@ impl Parser<'_> {
     /// What bubblewrap finds out when everything is read.
     fn check(&self) -> Done<()> {
         let Options { unshare, disable_userns, hostname, as_pid_1, lock_files, .. } = &self.options;
+        let Options { userns, userns_block_fd, info_fd, .. } = &self.options;
+        if userns_block_fd.is_some() && !unshare.user {
+            return self.fail("--userns-block-fd requires --unshare-user");
+        }
+        if userns_block_fd.is_some() && info_fd.is_none() {
+            return self.fail("--userns-block-fd requires --info-fd");
+        }
+        if userns.is_some() && unshare.user {
+            return self.fail("--userns not compatible --unshare-user");
+        }
+        if userns.is_some() && unshare.user_try {
+            return self.fail("--userns not compatible --unshare-user-try");
+        }
         if *disable_userns && !unshare.user {
             return self.fail("--disable-userns requires --unshare-user");
+        }
+        if *disable_userns && userns_block_fd.is_some() {
+            return self.fail("--disable-userns is not compatible with  --userns-block-fd");
         }
         if hostname.is_some() && !unshare.uts {
             return self.fail("Specifying --hostname requires --unshare-uts");

@@ -325,15 +325,16 @@ impl Broker {
     /// The directory that a region begins with has its name in another region, but its mode and times are its own.
     fn check_region_itself(&self, task: &Task, spot: &Spot) -> Option<()> {
         let regions = self.setup.regions.as_ref()?;
-        let path = spot.path().ok()?;
         let attributes = matches!(
             task.call.op,
             Op::Access | Op::Chmod | Op::Chown | Op::Utime | Op::Utimes | Op::Utimens | Op::SetXattr | Op::RemoveXattr
         );
+        // First what costs nothing: every call in a free directory comes here.
+        let path = if attributes { spot.path().ok().filter(|path| regions.begins_at(path))? } else { return None };
         let seen = spot.existing()?;
         // What lies at the name must be the host's directory, on a mount that says no.
         let host = sys::fs::lstat(&regions.host(&path)?).ok()?;
-        (attributes && regions.begins_at(&path) && seen.is_dir() && host.file == seen.file).then_some(())
+        (seen.is_dir() && host.file == seen.file).then_some(())
     }
 
     /// Is it a directory of the host in a served region? Even where all may be written the kernel keeps one in place that was

@@ -119,7 +119,7 @@ impl<'a> Grafts<'a> {
             return None;
         }
         let tree = writable(&place).ok()?;
-        let tree = if let Some((at, home)) = at.zip(self.home) {
+        let tree = if let (Some(at), Some(home)) = (at, self.home) {
             at.attach(&tree, Path::new(path.file_name()?), file, home)?;
             // Where it lies is told by our own sight of it; the mount may be in another namespace.
             place

@@ -15,6 +15,7 @@ pub struct Ordered {
     pub steps: Vec<Step>,
     pub namespaces: Namespaces,
     pub ids: Ids,
+    pub joined: Joined,
     /// Capabilities that the command keeps, bit by bit.
     pub capabilities: u64,
     pub hostname: Option<OsString>,
@@ -153,6 +154,21 @@ pub enum Ids {
     One { user: (u32, u32), group: (u32, u32) },
     /// All of the caller's user namespace, under their own numbers.
     Same { users: Vec<Extent>, groups: Vec<Extent> },
+    /// What the namespace has that is joined, or what somebody else writes.
+    Given,
+}
+
+/// Namespaces of others, by the caller's descriptors. Only where no names are guarded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Instead of a new one.
+    pub users: Option<i32>,
+    /// Whom to become in it, where it is not the caller: user and group.
+    pub as_user: (Option<u32>, Option<u32>),
+    /// Once everything is set up.
+    pub later_users: Option<i32>,
+    /// A new one, if that is asked for, lies below it.
+    pub pid: Option<i32>,
 }
 
 /// What is executed.
@@ -177,6 +193,8 @@ pub struct Process {
     pub as_pid_1: bool,
     pub sync: Option<i32>,
     pub block: Option<i32>,
+    /// Read before the sandbox goes on, when somebody has written its user maps.
+    pub block_maps: Option<i32>,
     pub info: Option<i32>,
     pub status: Option<i32>,
     /// Programs for `seccomp(2)`, the first first.

@@ -31,6 +31,11 @@ pub fn join_network(namespace: impl AsFd) -> Result<()> {
     join(namespace, LinkNameSpaceType::Network)
 }
 
+/// Have the children that are forked from now on in a pid namespace.
+pub fn join_pid(namespace: impl AsFd) -> Result<()> {
+    join(namespace, LinkNameSpaceType::ProcessID)
+}
+
 /// Enter a mount namespace: its root becomes ours, and the working directory.
 pub fn join_mounts(namespace: impl AsFd) -> Result<()> {
     join(namespace, LinkNameSpaceType::Mount)

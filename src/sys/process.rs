@@ -77,6 +77,18 @@ pub fn set_undumpable() -> Result<()> {
         .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 0", errno))
 }
 
+/// `prctl(PR_SET_DUMPABLE, 1)`: what entering a user namespace takes away (`user_namespaces(7)`).
+pub fn set_dumpable() -> Result<()> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 1", errno))
+}
+
+/// `prctl(PR_SET_CHILD_SUBREAPER, 1)`: descendants whose parents end become our children.
+pub fn adopt_descendants() -> Result<()> {
+    rustix::process::set_child_subreaper(Some(own_pid()))
+        .map_err(|errno| failed("prctl", "PR_SET_CHILD_SUBREAPER, 1", errno))
+}
+
 /// `prctl(PR_SET_NO_NEW_PRIVS, 1)`
 pub fn set_no_new_privs() -> Result<()> {
     rustix::thread::set_no_new_privs(true).map_err(|errno| failed("prctl", "PR_SET_NO_NEW_PRIVS, 1", errno))
@@ -325,6 +337,18 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> Result<()> {
     // The change made our /proc/self root's own (prctl(2), PR_SET_DUMPABLE), and a user namespace's maps are written there.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
         .map_err(|errno| failed("prctl", "PR_SET_DUMPABLE, 1", errno))
+}
+
+/// `setuid(2)` and `setgid(2)` of the calling thread alone.
+pub fn set_user(user: u32) -> Result<()> {
+    rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user))
+        .map_err(|errno| Error::new("setuid", format_args!("{user}"), errno))
+}
+
+/// See [`set_user`].
+pub fn set_group(group: u32) -> Result<()> {
+    rustix::thread::set_thread_gid(rustix::process::Gid::from_raw(group))
+        .map_err(|errno| Error::new("setgid", format_args!("{group}"), errno))
 }
 
 /// Effective user and group.

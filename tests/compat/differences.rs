@@ -21,11 +21,15 @@ const DIFFERENT: [(&str, &str, Option<&str>); 9] = [
     ("$B $R --bind $W $W --chmod 700 $W/d true", "a mode of the host would change", Some("Can't chmod")),
     ("$B $R --ro-bind /dev/null $W/new true", "what is read-only and absent needs no denial", None),
     (
-        "$B $R --userns 0 true </proc/self/ns/user",
+        "$B $R --bind $W $W --ro-bind g $W/g --userns 0 true </proc/self/ns/user",
         "who owns the namespace could change the mounts",
-        Some("not supported"),
+        Some("--userns cannot be had together with a guarded name (--ro-bind g "),
     ),
-    ("$B $R --pidns 0 true </proc/self/ns/pid", "it is not made by us", Some("not supported")),
+    (
+        "$B $R --bind $W $W --ro-bind g $W/g --pidns 0 true </proc/self/ns/pid",
+        "who is in the namespace could end who looks after the mounts",
+        Some("Leave --pidns out"),
+    ),
 ];
 
 #[test]

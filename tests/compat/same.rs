@@ -220,3 +220,43 @@ fn descriptors() {
         "$B $R --sync-fd 3 sh -c 'cat <&3' 3<g 2>&1 | head -c 12",
     ]);
 }
+
+/// Namespaces of a process that sleeps, open as 3 (users), 4 (pids) and 6 (users below).
+const OTHERS: &str = "unshare -Urpf --mount-proc unshare -Ur sleep 60 >/dev/null 2>&1 & O=$!
+    while test ! -e /proc/$O/ns/user -o $(readlink /proc/$O/ns/user) = $(readlink /proc/self/ns/user); do sleep 0.02; done
+    until grep -q '^ *0 .* 1$' /proc/$O/uid_map && C=$(cat /proc/$O/task/$O/children) && test -n \"$C\"; do sleep 0.02; done
+    until test \"$(cat /proc/${C% }/comm)\" = sleep; do sleep 0.02; done
+    exec 3</proc/$O/ns/user 4</proc/${C% }/ns/pid 6</proc/${C% }/ns/user";
+
+#[test]
+fn namespaces_of_others() {
+    let calls = [
+        "$B $R --userns 3 sh -c 'id -u; id -g; cat /proc/self/uid_map; grep CapEff /proc/self/status'",
+        "$B $R --userns 3 --unshare-pid --proc /proc sh -c 'echo $$; id -u'; readlink /proc/self/ns/user | wc -l",
+        "$B $R --userns 3 --cap-drop ALL --uid 5 id -u",
+        "$B $R --userns 3 --json-status-fd 5 sh -c 'exit 4' 5>s; sed 's/[0-9][0-9]*/N/g' s; rm s",
+        "$B $R --userns 3 --pidns 4 --proc /proc sh -c 'cat /proc/1/comm; exit 3'",
+        "$B $R --userns 3 --pidns 4 --unshare-pid --proc /proc sh -c 'echo $$; exit 3'",
+        "$B $R --userns 3 --pidns 4 --unshare-pid --info-fd 5 true 5>s; sed 's/[0-9][0-9]*/N/g' s; rm s",
+        "$B $R --unshare-pid --userns 3 --json-status-fd 5 sh -c 'kill -9 $$' 5>s; sed 's/[0-9][0-9]*/N/g' s; rm s",
+        "N=$(readlink /proc/self/fd/6) $B $R --userns 3 --userns2 6 --cap-drop ALL sh -c 'test $(readlink /proc/self/ns/user) = $N && grep CapEff /proc/self/status'",
+        "$B $R --userns 3 --unshare-user true",
+        "$B $R --userns 3 --unshare-all true",
+        "$B $R --userns 4 true",
+        "$B $R --userns x true",
+    ];
+    let calls = calls.map(|call| format!("{OTHERS}; {call}; S=$?; kill -9 $C; exit $S"));
+    same(&calls.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn user_maps_of_others() {
+    same(&[
+        "$B $R --userns-block-fd 3 true",
+        "$B $R --unshare-user --userns-block-fd 3 true",
+        "$B $R --unshare-user --userns-block-fd 3 --info-fd 4 --disable-userns true",
+        "mkfifo b i; $B $R --unshare-user --userns-block-fd 3 --info-fd 4 sh -c 'cat /proc/self/uid_map; id -u' 3<>b 4>i &
+            C=$(sed -n 's/.*child-pid.: \\([0-9]*\\).*/\\1/p' i); echo deny > /proc/$C/setgroups
+            echo \"5 $(id -u) 1\" > /proc/$C/uid_map; echo \"5 $(id -g) 1\" > /proc/$C/gid_map; echo > b; wait $!; S=$?; rm b i; exit $S",
+    ]);
+}

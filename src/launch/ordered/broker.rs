@@ -96,7 +96,7 @@ fn serve(
         denials: Arc::clone(&denials),
         renumbered: match ids {
             Ids::One { user, group } => Some([*user, *group]),
-            Ids::Same { .. } => None,
+            Ids::Same { .. } | Ids::Given => None,
         },
         regions: Some(Regions::new(guard.regions.clone())),
         tell,

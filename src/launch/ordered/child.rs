@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::joined::Opened;
 use super::{Done, Failure, Order, Report, because, failed, identity, mounts, reason, watcher};
 use crate::guard::calls::Arch;
 use crate::guard::filter::{FilterSpec, program};
@@ -14,16 +15,23 @@ use crate::sys::process::{self, Forked, Pid, Signal, UnshareFlags};
 use crate::sys::seccomp::{self, Instruction};
 use crate::sys::{Errno, attr, fs, host, lock, signal, socket};
 
+/// What it has besides.
+pub(super) struct Extra {
+    pub(super) joined: Opened,
+    /// The way to the watcher.
+    pub(super) hands: Option<OwnedFd>,
+}
+
 /// The whole life of the process. Never returns.
-pub(super) fn run(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> ! {
-    if let Ok(directory) = prepare(plan, control, monitor, hands) {
+pub(super) fn run(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, extra: &Extra) -> ! {
+    if let Ok(directory) = prepare(plan, control, monitor, extra) {
         start(plan, control, &directory);
     }
     process::exit_now(1)
 }
 
-fn prepare(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> Done<PathBuf> {
-    prepare_all(plan, control, monitor, hands).inspect_err(|failure| tell(control, failure.clone()))
+fn prepare(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, extra: &Extra) -> Done<PathBuf> {
+    prepare_all(plan, control, monitor, extra).inspect_err(|failure| tell(control, failure.clone()))
 }
 
 fn tell(control: &OwnedFd, failure: Failure) {
@@ -31,7 +39,7 @@ fn tell(control: &OwnedFd, failure: Failure) {
     let _ = message::send(control, &Report::Failed(failure), &[]);
 }
 
-fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Option<OwnedFd>) -> Done<PathBuf> {
+fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, extra: &Extra) -> Done<PathBuf> {
     if plan.process.die_with_parent {
         process::die_with_parent().map_err(failed("prctl"))?;
         if socket::wait_readable(&[monitor.as_fd()], Some(Duration::ZERO)).map_err(failed("poll"))?[0] {
@@ -39,6 +47,12 @@ fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Opti
         }
     }
     wait_for_maps(control)?;
+    let (user, group) = plan.joined.as_user;
+    for (id, set, what) in [(user, process::set_user as fn(_) -> _, "uid"), (group, process::set_group, "gid")] {
+        id.map_or(Ok(()), set).map_err(|error| {
+            because(format_args!("unable to switch to {what} {}", id.unwrap_or_default()), error.errno())
+        })?;
+    }
     let proc = fs::open_place(Path::new("/proc")).map_err(failed("Can't open /proc"))?;
     if let Ids::One { user, group } = plan.ids {
         identity::map_one(&proc, user, group)?;
@@ -52,10 +66,10 @@ fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, hands: Opti
     let mask = process::set_umask(0);
     mounts::build(plan, &proc)?;
     process::set_umask(mask);
-    if let Some(hands) = hands {
-        watcher::hand_over(&hands, &proc)?;
+    if let Some(hands) = &extra.hands {
+        watcher::hand_over(hands, &proc)?;
     }
-    limit(plan, &proc, control)?;
+    limit(plan, &proc, control, &extra.joined)?;
     let directory = enter_directory(plan)?;
     guard(plan, control)?;
     if plan.process.new_session {
@@ -77,12 +91,14 @@ fn wait_for_maps(control: &OwnedFd) -> Done<()> {
 }
 
 /// Users and capabilities become what they are to stay.
-fn limit(plan: &Ordered, proc: &OwnedFd, control: &OwnedFd) -> Done<()> {
+fn limit(plan: &Ordered, proc: &OwnedFd, control: &OwnedFd, joined: &Opened) -> Done<()> {
+    joined.enter_later()?;
     if plan.namespaces.no_more_users {
         identity::forbid_namespaces(proc)?;
     }
     // Who keeps capabilities could change the mounts of the namespace that they were made in.
-    if plan.capabilities != 0 || plan.namespaces.no_more_users {
+    let ours = plan.ids != Ids::Given && plan.joined.later_users.is_none();
+    if (plan.capabilities != 0 && ours) || plan.namespaces.no_more_users {
         identity::enter_second(plan, proc, || {
             message::send(control, &Report::MapAgain, &[]).map_err(failed("send to the monitor"))?;
             wait_for_maps(control)

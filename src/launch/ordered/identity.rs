@@ -57,6 +57,8 @@ pub(super) fn enter_second(plan: &Ordered, proc: &OwnedFd, map: impl FnOnce() ->
     match &plan.ids {
         Ids::One { user, group } => map_one(proc, (user.0, user.0), (group.0, group.0)),
         Ids::Same { .. } => map(),
+        // No other option goes together with that.
+        Ids::Given => Ok(()),
     }
 }
 

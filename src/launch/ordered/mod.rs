@@ -12,6 +12,7 @@
 mod broker;
 mod child;
 mod identity;
+mod joined;
 mod mounts;
 mod overlay;
 mod status;
@@ -25,10 +26,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::ordered::{Ids, Ordered};
 use crate::sys::process::{self, Forked, Pid, UnshareFlags};
-use crate::sys::{self, Errno, socket};
+use crate::sys::{self, Errno, attr, socket};
 
 use super::Status;
 use super::message;
+use joined::Opened;
 
 /// Why a sandbox could not be, in bubblewrap's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -64,6 +66,8 @@ fn told(failure: &super::Failure) -> Failure {
 /// From the sandbox's first process to the monitor.
 #[derive(Debug, Serialize, Deserialize)]
 enum Report {
+    /// Which process it is: the kernel tells its number.
+    Here,
     /// The second user namespace is there, and nobody is mapped into it.
     MapAgain,
     /// The filter is installed; the listener comes along.
@@ -105,6 +109,7 @@ pub fn read_descriptor(number: i32) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// What kept the command from being executed.
 pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
+    let joined = Opened::take(plan)?;
     if plan.process.die_with_parent {
         process::die_with_parent().map_err(failed("prctl"))?;
     }
@@ -115,12 +120,13 @@ pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
     let hands = watcher::is_wanted(plan).then(socket::pair).transpose().map_err(failed("socketpair"))?.unzip();
     let monitor = process::pidfd(process::own_pid()).map_err(failed("pidfd_open"))?;
-    match process::fork_into(namespaces(plan)).map_err(|error| namespaces_refused(&error))? {
+    joined.enter()?;
+    match joined::fork_into(plan, namespaces(plan), (&ours, &theirs))? {
         Forked::Child => {
             drop(ours);
             drop(info);
             drop((log, hands.0));
-            child::run(plan, &theirs, &monitor, hands.1)
+            child::run(plan, &theirs, &monitor, &child::Extra { joined, hands: hands.1 })
         }
         Forked::Parent(child) => {
             drop((theirs, monitor, hands.1));
@@ -133,7 +139,8 @@ pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
 fn namespaces(plan: &Ordered) -> UnshareFlags {
     let asked = plan.namespaces;
     let wanted = [
-        (true, UnshareFlags::NEWUSER | UnshareFlags::NEWNS),
+        (plan.joined.users.is_none(), UnshareFlags::NEWUSER),
+        (true, UnshareFlags::NEWNS),
         (asked.pid, UnshareFlags::NEWPID),
         (asked.network, UnshareFlags::NEWNET),
         (asked.ipc, UnshareFlags::NEWIPC),
@@ -190,6 +197,11 @@ impl Monitor<'_> {
             self.users = Some(identity::namespace_of(self.child)?);
         }
         self.info.tell_started(self.child, self.plan)?;
+        if let Some(fd) = self.plan.process.block_maps {
+            let block = process::take_descriptor(fd).map_err(failed("userns-block-fd"))?;
+            // One byte, or the end.
+            attr::read_open(&block, 1).map_err(failed("read userns-block-fd"))?;
+        }
         self.go()?;
         if let (Some(guard), Some(hands)) = (&self.plan.guard, hands) {
             let started = watcher::start(guard, self.child, hands)?;
@@ -222,6 +234,7 @@ impl Monitor<'_> {
                     let guard = self.plan.guard.as_ref();
                     broker = guard.map(|guard| broker::start(guard, &self.plan.ids, listener, log, watched));
                 }
+                Report::Here => {}
                 Report::Failed(failure) => return Err(failure),
                 Report::Ended(code) => return self.end(code, broker.transpose()?),
             }

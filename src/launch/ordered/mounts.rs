@@ -128,7 +128,7 @@ impl Builder<'_> {
     fn proc(&mut self, to: &Place) -> Done<()> {
         let place = self.directory(to, 0o755)?;
         let text = format!("Can't mount proc on /newroot{}", to.written.display());
-        let tree = if self.plan.namespaces.pid {
+        let tree = if self.plan.namespaces.pid || self.plan.joined.pid.is_some() {
             mount::new_filesystem("proc", &[], NOSUID | NODEV | NOEXEC)
         } else {
             mount::clone_tree(self.proc, Path::new(""))
@@ -138,7 +138,7 @@ impl Builder<'_> {
         self.attach(tree, &place, to, false)?;
         let root = match &self.plan.ids {
             Ids::One { user, .. } => user.1 == 0,
-            Ids::Same { .. } => true,
+            Ids::Same { .. } | Ids::Given => true,
         };
         if root { cover_proc(&inside).map_err(failed(&text)) } else { Ok(()) }
     }
