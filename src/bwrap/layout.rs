@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::host::{Host, Look};
 use super::options::{Access, From, Op, Upper, What};
 use super::tree::{Denied, Found, Owner, Region, Tree, below};
-use super::{Failure, reason};
+use super::{Failure, PrivateTmp, reason};
 use crate::plan::View;
 use crate::plan::ordered::{self, Guard, Place, Source, Step};
 use crate::policy::{self, Rule, Rules};
@@ -28,11 +28,12 @@ pub(super) struct Layout {
 }
 
 /// Lay out the whole tree.
-pub(super) fn lay_out(ops: &[Op], host: &dyn Host) -> Done<Layout> {
+pub(super) fn lay_out(ops: &[Op], tmp: Option<&PrivateTmp>, host: &dyn Host) -> Done<Layout> {
     let mut builder = Builder { host, tree: Tree::new(host), steps: Vec::new(), settled: Vec::new() };
     for (index, op) in ops.iter().enumerate() {
         if !builder.settled.contains(&index) {
             builder.carry_out(ops, index, op)?;
+            tmp.map_or(Ok(()), |tmp| builder.cover_tmp(tmp))?;
         }
     }
     links::deny(&mut builder.tree, host)?;
@@ -108,6 +109,30 @@ impl Builder<'_> {
         if read || !onto_itself {
             self.deny(op, found, read);
         }
+        Ok(())
+    }
+
+    /// Wherever the host's `/tmp` is seen by its own name, the session's is.
+    fn cover_tmp(&mut self, tmp: &PrivateTmp) -> Done<()> {
+        let path = Path::new("/tmp");
+        let shown = match &self.tree.region(path) {
+            Region { at, owner: Owner::Read(source) | Owner::Write(source), .. } => {
+                path.strip_prefix(at).is_ok_and(|rest| below(source, rest) == path)
+            }
+            _ => false,
+        };
+        if !shown {
+            return Ok(());
+        }
+        let what = What::Tmpfs { size: None };
+        let op = Op { option: tmp.option.clone(), what, to: path.into(), perms: None };
+        let Some(found) = self.tree.find(path, true) else {
+            return Err(Failure::new(format!("Can't mkdir parents for /tmp: {LOOP}")));
+        };
+        check_kind(&op, &found, Kind::Directory)?;
+        let step = Step::Private { host: tmp.host.clone(), to: self.place(&op, &found) };
+        self.mount(&op, &found, Owner::Ours, true, Some(step));
+        self.deny(&op, &found, false);
         Ok(())
     }
 

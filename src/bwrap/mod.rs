@@ -24,6 +24,7 @@ use crate::policy::Target;
 use crate::probe;
 use options::{Misuse, Options, Unshare};
 
+pub use crate::launch::ordered::{Hold, Log};
 pub use help::{VERSION, help};
 
 /// The variable that names a file for what was guarded and denied.
@@ -50,24 +51,47 @@ impl Failure {
     }
 }
 
+/// The session's own `/tmp`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateTmp {
+    /// Where it lies on the host.
+    pub host: PathBuf,
+    /// Who asks for it.
+    pub option: String,
+}
+
+/// What is wanted besides bubblewrap's view; nothing by default.
+#[derive(Default)]
+pub struct Extras {
+    pub tmp: Option<PrivateTmp>,
+    /// Where denials are told besides.
+    pub report: Option<Log>,
+    /// Holds the session as long as a process of the sandbox lives.
+    pub hold: Option<Hold>,
+}
+
 /// A sandbox that can be started.
 pub struct Run {
     options: Options,
     plan: Ordered,
-    log: Option<File>,
+    logs: Vec<Log>,
+    hold: Option<Hold>,
 }
 
 impl Run {
-    /// Read the words of a command line, without the program's name, and look at the host.
+    /// Read the words of a command line, without the program's name, and look at the host. `extras` are made once the words
+    /// are known to be a command line.
     ///
     /// # Errors
     /// What is wrong with the options, or cannot be done here.
-    pub fn prepare(words: Vec<OsString>) -> Result<Self, Stop> {
+    pub fn prepare(words: Vec<OsString>, extras: impl FnOnce() -> Result<Extras, String>) -> Result<Self, Stop> {
         let options = parse::parse(words, std::env::vars_os().collect(), &ordered::read_descriptor)?;
         let failed = |Failure(text)| Stop::Failed { text, level_prefix: options.level_prefix };
-        let plan = plan(&options).map_err(failed)?;
+        let extras = extras().map_err(Failure::new).map_err(failed)?;
+        let plan = plan(&options, extras.tmp.as_ref()).map_err(failed)?;
         let log = open_log().map_err(failed)?;
-        Ok(Self { options, plan, log })
+        let log = log.map(|file| Log { file, guarded: true, prefix: "", until_end: true });
+        Ok(Self { options, plan, logs: log.into_iter().chain(extras.report).collect(), hold: extras.hold })
     }
 
     /// What is worth saying and stops nothing.
@@ -88,7 +112,11 @@ impl Run {
     /// What kept the command from being executed.
     pub fn start(self) -> Result<u8, Stop> {
         let level_prefix = self.options.level_prefix;
-        ordered::run(&self.plan, self.log).map_err(|failure| Stop::Failed { text: failure.0, level_prefix })
+        let done = match self.hold {
+            Some(hold) => ordered::run_held(&self.plan, self.logs, hold),
+            None => ordered::run(&self.plan, self.logs),
+        };
+        done.map_err(|failure| Stop::Failed { text: failure.0, level_prefix })
     }
 }
 
@@ -113,9 +141,9 @@ fn open_log() -> Result<Option<File>, Failure> {
     opened.map(Some).map_err(|error| Failure(format!("Can't open ${LOG} {}: {}", path.display(), reason(&error))))
 }
 
-fn plan(options: &Options) -> Result<Ordered, Failure> {
+fn plan(options: &Options, tmp: Option<&PrivateTmp>) -> Result<Ordered, Failure> {
     let caller = probe::caller().map_err(|error| Failure(error.to_string()))?;
-    let layout = layout::lay_out(&options.steps, &host::ThisHost::new(&caller))?;
+    let layout = layout::lay_out(&options.steps, tmp, &host::ThisHost::new(&caller))?;
     if let Some(guard) = &layout.guard {
         check_made_here(options, guard)?;
     }

@@ -403,7 +403,7 @@ fn project(cwd: &Path) -> PathBuf {
     work_tree.unwrap_or(cwd).to_owned()
 }
 
-fn config_file(context: &Context) -> PathBuf {
+pub(super) fn config_file(context: &Context) -> PathBuf {
     let base = context.env.get(std::ffi::OsStr::new("XDG_CONFIG_HOME")).map(PathBuf::from);
     base.filter(|base| base.is_absolute()).unwrap_or_else(|| context.home.join(".config")).join("stockade/config.toml")
 }

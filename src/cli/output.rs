@@ -54,6 +54,12 @@ pub(super) fn bwrap(level: &str, text: &str) {
     eprintln!("{level}bwrap: {}", printable(text));
 }
 
+/// Standard error, for a process that goes on when we have ended.
+pub(super) fn copy_of_stderr() -> std::io::Result<std::fs::File> {
+    use std::os::fd::AsFd;
+    std::io::stderr().as_fd().try_clone_to_owned().map(Into::into)
+}
+
 /// One line of a trace.
 pub(super) fn trace(text: impl Display) {
     eprintln!("{text}");

@@ -46,6 +46,11 @@ pub enum Step {
         view: View,
         served: bool,
     },
+    /// Show a directory of the session's own, in which anything may be made.
+    Private {
+        host: PathBuf,
+        to: Place,
+    },
     Tmpfs {
         to: Place,
         mode: u32,
@@ -209,6 +214,7 @@ impl Step {
     pub fn place(&self) -> &Place {
         match self {
             Self::Bind { to, .. }
+            | Self::Private { to, .. }
             | Self::Tmpfs { to, .. }
             | Self::Proc { to }
             | Self::Dev { to }

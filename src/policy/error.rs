@@ -49,6 +49,10 @@ pub enum Problem {
     /// Not TOML, an unknown key or a wrong type; the text says which.
     #[error("{0}")]
     Syntax(String),
+    #[error("`report` is \"stderr\" or an absolute path")]
+    ReportTo,
+    #[error("only the user's own configuration has a table `bwrap`")]
+    NotHere,
     #[error("the path is empty")]
     Empty,
     #[error("the path holds a NUL byte")]

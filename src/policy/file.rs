@@ -56,6 +56,15 @@ pub(super) struct Document {
     pub(super) strict: Option<Spanned<bool>>,
     #[serde(rename = "fast-path")]
     pub(super) fast_path: Option<Spanned<bool>>,
+    pub(super) bwrap: Option<Spanned<BwrapTable>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(super) struct BwrapTable {
+    pub(super) private_tmp: Option<Spanned<bool>>,
+    pub(super) id_from: Vec<Spanned<String>>,
+    pub(super) report: Option<Spanned<String>>,
 }
 
 #[derive(Default, serde::Deserialize)]

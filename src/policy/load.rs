@@ -96,7 +96,11 @@ pub fn check(name: &Path, text: &str, context: &Context) -> Result<(), Error> {
 fn read_files(sources: &Sources) -> Result<Vec<PolicyFile>, Error> {
     let cwd = &sources.context.cwd;
     let config = sources.config.as_ref().map(|path| PolicyFile::read_if_present(path, cwd)).transpose()?.flatten();
-    let named = sources.files.iter().map(|path| PolicyFile::read(path, cwd));
+    let named = sources.files.iter().map(|path| {
+        let file = PolicyFile::read(path, cwd)?;
+        let bwrap = file.document.bwrap.as_ref().map(|table| table.span().start);
+        bwrap.map_or(Ok(()), |at| Err(file.fault(at, Problem::NotHere))).map(|()| file)
+    });
     config.map(Ok).into_iter().chain(named).collect()
 }
 

@@ -7,6 +7,7 @@
 mod access;
 mod builtin;
 mod builtin_git;
+mod bwrap;
 mod context;
 mod error;
 mod expand;
@@ -24,6 +25,7 @@ mod tree;
 
 pub use access::Access;
 pub use builtin::{HIDDEN_AT_HOME, SHOWN_AT_HOME};
+pub use bwrap::{Bwrap, ReportTo};
 pub use context::{Context, GitLacks, Linked};
 pub use error::{Error, Problem};
 pub use expand::is_at_or_below;

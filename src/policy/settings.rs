@@ -11,7 +11,7 @@ use super::load::Sources;
 use super::{Environment, Error, GitMode, Limits, Network, Origin, OverlaySettings, SessionSettings, Setting};
 
 /// How long a session without runs and owner lives if nobody says otherwise.
-const IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(super) const IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The settings of the layers so far.
 pub(super) struct Settings {
@@ -116,7 +116,7 @@ fn checked_names(names: &[Spanned<String>], file: &PolicyFile) -> Result<Vec<Str
     names.iter().map(|name| checked_name(name, file)).collect()
 }
 
-fn checked_name(name: &Spanned<String>, file: &PolicyFile) -> Result<String, Error> {
+pub(super) fn checked_name(name: &Spanned<String>, file: &PolicyFile) -> Result<String, Error> {
     let text = name.get_ref();
     if text.is_empty() || text.contains(['=', '\0']) {
         return Err(file.fault(name.span().start, Problem::VariableName(text.clone())));

@@ -71,6 +71,12 @@ pub fn die_with_parent() -> Result<()> {
         .map_err(|errno| failed("prctl", "PR_SET_PDEATHSIG, SIGKILL", errno))
 }
 
+/// `prctl(PR_SET_PDEATHSIG, 0)`: the end of the parent is nothing to us any more.
+pub fn live_on() -> Result<()> {
+    rustix::process::set_parent_process_death_signal(None)
+        .map_err(|errno| failed("prctl", "PR_SET_PDEATHSIG, 0", errno))
+}
+
 /// `prctl(PR_SET_DUMPABLE, 0)`: `/proc/PID/{exe,fd,root,mem}` are closed to processes of the same user.
 pub fn set_undumpable() -> Result<()> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)

@@ -8,6 +8,7 @@
 mod support;
 
 mod clients;
+mod config;
 mod differences;
 mod guarded;
 mod same;

@@ -55,7 +55,7 @@ fn laid(text: &str) -> Result<Layout, String> {
 fn laid_on(host: &Fake, text: &str) -> Result<Layout, String> {
     let words = text.split(' ').map(OsString::from).chain(["true".into()]).collect();
     let options = parse(words, Vec::new(), &|_| Ok(Vec::new())).expect("options");
-    lay_out(&options.steps, host).map_err(|Failure(text)| text)
+    lay_out(&options.steps, None, host).map_err(|Failure(text)| text)
 }
 
 fn access(guard: &Guard, path: &str) -> policy::Access {
@@ -140,6 +140,25 @@ fn directories_without_guarded_names_are_free() {
     let twice = "--ro-bind / / --bind /p/.git /o --bind /p /p --ro-bind /dev/null /p/.git/hooks/x";
     assert_eq!(free(twice), "");
     assert_eq!(free(&format!("{ROOT} --ro-bind /dev/null /p/x --remount-ro /p/.git")), "");
+}
+
+#[test]
+fn the_sessions_tmp_is_where_the_hosts_would_be() {
+    let tmp = PrivateTmp { host: "/s/tmp".into(), option: "private-tmp".into() };
+    let laid = |text: &str| {
+        let words = text.split(' ').map(OsString::from).chain(["true".into()]).collect();
+        let options = parse(words, Vec::new(), &|_| Ok(Vec::new())).expect("options");
+        lay_out(&options.steps, Some(&tmp), &Fake::new()).expect(text).steps
+    };
+    let private = |steps: &[Step]| steps.iter().map(|step| matches!(step, Step::Private { .. })).collect::<Vec<_>>();
+    assert_eq!(private(&laid("--ro-bind / /")), [false, true]);
+    assert_eq!(private(&laid("--bind / / --bind /tmp /tmp")), [false, true, false, true]);
+    assert_eq!(private(&laid("--ro-bind / / --tmpfs /tmp")), [false, true, false]);
+    assert_eq!(private(&laid("--ro-bind / / --bind /p /tmp/new")), [false, true, false]);
+    // No name of the host's.
+    for other in ["--bind /p /p", "--tmpfs /tmp", "--bind /p /tmp", "--ro-bind /tmp /o"] {
+        assert_eq!(private(&laid(other)), [false], "{other}");
+    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! The broker's process: it outlives the monitor as long as something of the sandbox lives, as bubblewrap's sandboxes do.
 
-use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::watcher::Watched;
-use super::{Done, Failure, failed};
+use super::{Done, Failure, Log, failed};
 use crate::guard::{self, Broker, Denials, Escaped, Regions};
 use crate::launch::graft;
 use crate::plan::ordered::{Guard, Ids};
@@ -33,7 +32,7 @@ impl Started {
 }
 
 /// Write down what is guarded.
-pub(super) fn log_guarded(log: &mut File, guard: &Guard) -> Done<()> {
+pub(super) fn log_guarded(log: &mut Log, guard: &Guard) -> Done<()> {
     for rule in guard.rules.all() {
         let Target::Path(path) = &rule.target else { continue };
         // Nobody asked for that; it is what holds where nothing is said.
@@ -42,14 +41,14 @@ pub(super) fn log_guarded(log: &mut File, guard: &Guard) -> Done<()> {
         }
         let path = Escaped(path.as_os_str().as_encoded_bytes());
         let what = if rule.access == Access::Write { "serves" } else { "guards" };
-        writeln!(log, "{what} {path} ({})", Escaped(rule.origin.to_string().as_bytes()))
+        writeln!(log.file, "{}{what} {path} ({})", log.prefix, Escaped(rule.origin.to_string().as_bytes()))
             .map_err(|error| log_failed(&error))?;
     }
     Ok(())
 }
 
 fn log_failed(error: &std::io::Error) -> Failure {
-    Failure(format!("Can't write to $BWRAP_STOCKADE_LOG: {error}"))
+    Failure(format!("Can't write what is guarded and denied: {error}"))
 }
 
 /// Fork the broker for the calls of `listener`.
@@ -57,18 +56,18 @@ pub(super) fn start(
     guard: &Guard,
     ids: &Ids,
     listener: OwnedFd,
-    log: Option<File>,
+    logs: Vec<Log>,
     watched: Option<Watched>,
 ) -> Done<Started> {
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
-    let logs = log.is_some();
+    let has_logs = !logs.is_empty();
     match process::fork().map_err(failed("Can't fork"))? {
         Forked::Child => {
             drop(ours);
-            let served = serve(guard, ids, listener, log, theirs, watched);
+            let served = serve(guard, ids, listener, logs, theirs, watched);
             process::exit_now(i32::from(served.is_err()))
         }
-        Forked::Parent(_) => Ok(Started { control: ours, logs }),
+        Forked::Parent(_) => Ok(Started { control: ours, logs: has_logs }),
     }
 }
 
@@ -76,14 +75,14 @@ fn serve(
     guard: &Guard,
     ids: &Ids,
     listener: OwnedFd,
-    mut log: Option<File>,
+    mut logs: Vec<Log>,
     control: OwnedFd,
     watched: Option<Watched>,
 ) -> Done<()> {
     // A terminal's ^C is for the command, and whoever waits for the end of our standard files must not wait for us.
     signal::block_all().map_err(failed("sigprocmask"))?;
     let mut keep: Vec<_> = [listener.as_raw_fd(), control.as_raw_fd()].into();
-    keep.extend(log.as_ref().map(AsRawFd::as_raw_fd));
+    keep.extend(logs.iter().map(|log| log.file.as_raw_fd()));
     keep.extend(watched.iter().flat_map(|watched| watched.fds().map(|fd| fd.as_raw_fd())));
     keep.sort_unstable();
     process::close_except(&keep).map_err(failed("close_range"))?;
@@ -117,14 +116,15 @@ fn serve(
         fds.extend(watched.as_ref().map(AsFd::as_fd));
         let ready = socket::wait_readable(&fds, None).map_err(failed("poll"))?;
         let (asked, unwatched) = (control.is_some() && ready[1], watched.is_some() && ready[ready.len() - 1]);
-        if let Some(log) = &mut log {
-            written = log_denials(log, &denials, written)?;
-        }
+        written = log_denials(&mut logs, &denials, written)?;
         if ready[0] {
             return Ok(());
         }
         if asked {
             control = answer(control)?;
+            if control.is_none() {
+                logs.retain(|log| log.until_end);
+            }
         }
         if unwatched && let Some(watched) = watched.take() {
             watched.end();
@@ -142,10 +142,12 @@ fn answer(control: Option<OwnedFd>) -> Done<Option<OwnedFd>> {
 }
 
 /// Write down the denials from the given one on; gives how many there are.
-fn log_denials(log: &mut File, denials: &Mutex<Denials>, from: usize) -> Done<usize> {
+fn log_denials(logs: &mut [Log], denials: &Mutex<Denials>, from: usize) -> Done<usize> {
     let denials = denials.lock().unwrap_or_else(PoisonError::into_inner);
     for denial in &denials.all()[from..] {
-        writeln!(log, "denied {denial}").map_err(|error| log_failed(&error))?;
+        for log in &mut *logs {
+            writeln!(log.file, "{}denied {denial}", log.prefix).map_err(|error| log_failed(&error))?;
+        }
     }
     Ok(denials.all().len())
 }

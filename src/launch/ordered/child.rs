@@ -13,6 +13,7 @@ use crate::launch::{Status, init, message};
 use crate::plan::ordered::{Ids, Ordered};
 use crate::sys::process::{self, Forked, Pid, Signal, UnshareFlags};
 use crate::sys::seccomp::{self, Instruction};
+use crate::sys::signal::Mask;
 use crate::sys::{Errno, attr, fs, host, lock, signal, socket};
 
 /// What it has besides.
@@ -20,6 +21,8 @@ pub(super) struct Extra {
     pub(super) joined: Opened,
     /// The way to the watcher.
     pub(super) hands: Option<OwnedFd>,
+    /// The command's signal mask, where it is not our own.
+    pub(super) mask: Option<Mask>,
 }
 
 /// The whole life of the process. Never returns.
@@ -40,7 +43,11 @@ fn tell(control: &OwnedFd, failure: Failure) {
 }
 
 fn prepare_all(plan: &Ordered, control: &OwnedFd, monitor: &OwnedFd, extra: &Extra) -> Done<PathBuf> {
-    if plan.process.die_with_parent {
+    if let Some(mask) = extra.mask {
+        signal::restore(mask).map_err(failed("sigprocmask"))?;
+    }
+    // A keeper lives as long as the sandbox: one that is killed takes it along.
+    if plan.process.die_with_parent || extra.mask.is_some() {
         process::die_with_parent().map_err(failed("prctl"))?;
         if socket::wait_readable(&[monitor.as_fd()], Some(Duration::ZERO)).map_err(failed("poll"))?[0] {
             return Err(Failure("the parent process is gone".into()));

@@ -11,6 +11,7 @@
 
 mod broker;
 mod child;
+mod held;
 mod identity;
 mod joined;
 mod mounts;
@@ -26,10 +27,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::ordered::{Ids, Ordered};
 use crate::sys::process::{self, Forked, Pid, UnshareFlags};
+use crate::sys::signal::Mask;
 use crate::sys::{self, Errno, attr, socket};
 
 use super::Status;
 use super::message;
+pub use held::{Hold, run_held};
 use joined::Opened;
 
 /// Why a sandbox could not be, in bubblewrap's words.
@@ -103,18 +106,34 @@ pub fn read_descriptor(number: i32) -> std::io::Result<Vec<u8>> {
     Ok(data)
 }
 
-/// Run the command; gives its status as a shell gives it. The process must have one thread. What was guarded and denied is
-/// written to `log`.
+/// Where is told what was denied.
+#[derive(Debug)]
+pub struct Log {
+    pub file: File,
+    /// What is guarded too.
+    pub guarded: bool,
+    /// Before each line.
+    pub prefix: &'static str,
+    /// What is denied after the command has ended too.
+    pub until_end: bool,
+}
+
+/// Run the command; gives its status as a shell gives it. The process must have one thread.
 ///
 /// # Errors
 /// What kept the command from being executed.
-pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
+pub fn run(plan: &Ordered, logs: Vec<Log>) -> Result<u8, Failure> {
+    run_masked(plan, logs, None).map(|(code, _)| code)
+}
+
+/// Gives the sandbox's first process too. `mask` is the command's signal mask, where it is not our own.
+fn run_masked(plan: &Ordered, mut logs: Vec<Log>, mask: Option<Mask>) -> Result<(u8, Pid), Failure> {
     let joined = Opened::take(plan)?;
     if plan.process.die_with_parent {
         process::die_with_parent().map_err(failed("prctl"))?;
     }
-    if let (Some(log), Some(guard)) = (&mut log, &plan.guard) {
-        broker::log_guarded(log, guard)?;
+    if let Some(guard) = &plan.guard {
+        logs.iter_mut().filter(|log| log.guarded).try_for_each(|log| broker::log_guarded(log, guard))?;
     }
     let info = status::Descriptors::take(plan)?;
     let (ours, theirs) = socket::pair().map_err(failed("socketpair"))?;
@@ -125,13 +144,13 @@ pub fn run(plan: &Ordered, mut log: Option<File>) -> Result<u8, Failure> {
         Forked::Child => {
             drop(ours);
             drop(info);
-            drop((log, hands.0));
-            child::run(plan, &theirs, &monitor, &child::Extra { joined, hands: hands.1 })
+            drop((logs, hands.0));
+            child::run(plan, &theirs, &monitor, &child::Extra { joined, hands: hands.1, mask })
         }
         Forked::Parent(child) => {
             drop((theirs, monitor, hands.1));
-            let monitor = Monitor { plan, child, control: ours, info, log, users: None, reports: None, watched: None };
-            monitor.run(hands.0)
+            let monitor = Monitor { plan, child, control: ours, info, logs, users: None, reports: None, watched: None };
+            monitor.run(hands.0).map(|code| (code, child))
         }
     }
 }
@@ -172,7 +191,7 @@ struct Monitor<'a> {
     child: Pid,
     control: OwnedFd,
     info: status::Descriptors,
-    log: Option<File>,
+    logs: Vec<Log>,
     /// The first user namespace, from which a second one is mapped.
     users: Option<OwnedFd>,
     /// Where the watcher tells why the sandbox has to end.
@@ -230,9 +249,9 @@ impl Monitor<'_> {
                 }
                 Report::Guarded => {
                     let listener = fds.into_iter().next().ok_or_else(|| Failure("the listener was lost".into()))?;
-                    let (log, watched) = (self.log.take(), self.watched.take());
+                    let (logs, watched) = (std::mem::take(&mut self.logs), self.watched.take());
                     let guard = self.plan.guard.as_ref();
-                    broker = guard.map(|guard| broker::start(guard, &self.plan.ids, listener, log, watched));
+                    broker = guard.map(|guard| broker::start(guard, &self.plan.ids, listener, logs, watched));
                 }
                 Report::Here => {}
                 Report::Failed(failure) => return Err(failure),

@@ -62,8 +62,8 @@ pub(super) struct Builder<'a> {
     root: OwnedFd,
     /// How many mounts of ours lie between the host's root and that one.
     stacked: usize,
-    /// Devices of the file systems in which things may be made: none of the host's.
-    ours: Vec<(u32, u32)>,
+    /// The mounts in which things may be made: none that shows the host's files.
+    ours: Vec<u64>,
     count: usize,
 }
 
@@ -71,6 +71,7 @@ impl Builder<'_> {
     fn carry_out(&mut self, step: &Step) -> Done<()> {
         match step {
             Step::Bind { source, to, view, served } => self.bind(source, to, *view, *served),
+            Step::Private { host, to } => self.private(host, to),
             Step::Tmpfs { to, mode, size } => self.tmpfs(to, *mode, *size),
             Step::Proc { to } => self.proc(to),
             Step::Dev { to } => self.dev(to),
@@ -116,6 +117,16 @@ impl Builder<'_> {
             }
         }
         Ok(place)
+    }
+
+    fn private(&mut self, host: &Path, to: &Place) -> Done<()> {
+        let text = format!("Can't mount the session's directory on /newroot{}", to.written.display());
+        let place = self.directory(to, 0o755)?;
+        let tree =
+            fs::open_place(host).and_then(|dir| mount::clone_tree(&dir, Path::new(""))).map_err(failed(&text))?;
+        let set = Attributes { set: NOSUID | NODEV, ..Attributes::default() };
+        mount::set_attributes(&tree, Path::new(""), true, set).map_err(failed(&text))?;
+        self.attach(tree, &place, to, true)
     }
 
     fn tmpfs(&mut self, to: &Place, mode: u32, size: Option<u64>) -> Done<()> {
@@ -231,7 +242,7 @@ impl Builder<'_> {
         let text = format!("Can't mount on /newroot{}", to.written.display());
         mount::attach(&tree, place).map_err(failed(&text))?;
         if ours {
-            self.ours.push(fs::fstat(&tree).map_err(failed(&text))?.file.dev);
+            self.ours.push(fs::fstat(&tree).map_err(failed(&text))?.mount);
         }
         if to.real == Path::new("/") {
             self.root = tree;
@@ -241,7 +252,7 @@ impl Builder<'_> {
     }
 
     fn remember_root(&mut self) -> Done<()> {
-        self.ours.push(fs::fstat(&self.root).map_err(failed("Can't stat the new root"))?.file.dev);
+        self.ours.push(fs::fstat(&self.root).map_err(failed("Can't stat the new root"))?.mount);
         Ok(())
     }
 
@@ -307,9 +318,9 @@ impl Builder<'_> {
         Ok((dir, name))
     }
 
-    /// Whatever the plan says, nothing is made in a file system that is not ours.
+    /// Whatever the plan says, nothing is made where that is not ours.
     fn check_ours(&self, dir: &OwnedFd) -> sys::Result<()> {
-        let ours = self.ours.contains(&fs::fstat(dir)?.file.dev);
+        let ours = self.ours.contains(&fs::fstat(dir)?.mount);
         if ours {
             Ok(())
         } else {
