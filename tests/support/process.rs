@@ -12,14 +12,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Outcome;
 
-/// Far beyond anything a loaded machine needs; only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Far beyond anything a loaded machine needs, by hand with more of everything; only a hang reaches it.
+fn patience() -> Duration {
+    Duration::from_secs(super::size(120, 1200) as u64)
+}
+
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until the question is answered with something; fails the test when that never happens.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     loop {
         if let Some(answer) = question() {
             return answer;
@@ -120,7 +123,7 @@ fn reader(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 
 #[track_caller]
 fn text(stream: &Receiver<Vec<u8>>, call: &str) -> String {
-    let bytes = stream.recv_timeout(PATIENCE);
+    let bytes = stream.recv_timeout(patience());
     let bytes = bytes.unwrap_or_else(|_| panic!("something still holds the output of {call}"));
     String::from_utf8_lossy(&bytes).into_owned()
 }
