@@ -13,7 +13,7 @@
 //! - a file is made, or truncated, before the caller's limit on descriptors is looked at.
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -52,17 +52,10 @@ pub enum Error {
 #[derive(Debug)]
 pub enum Happened<'a> {
     /// It is new at this path, as seen inside, and nothing below it is protected.
-    New { path: &'a Path, file: FileId, seen: Option<Seen<'a>> },
+    /// `maker` is the mount namespace of who made it, in sandboxes whose inner namespaces are served too.
+    New { path: &'a Path, file: FileId, maker: Option<OwnedFd> },
     /// It has another path now, or none of those that it had.
     Moved,
-}
-
-/// Where its maker sees a new directory, for sandboxes whose inner namespaces are served too.
-#[derive(Debug)]
-pub struct Seen<'a> {
-    /// The directory that it lies in.
-    pub dir: BorrowedFd<'a>,
-    pub namespace: OwnedFd,
 }
 
 /// Told before whoever asked for it goes on.
@@ -184,7 +177,7 @@ impl Broker {
         self.check_valid(task)?;
         act.perform(&host, task.caller)?;
         if let Act::Mkdir { .. } = act {
-            self.tell_of_directory(task, &spot, &path, &host);
+            self.tell_of_directory(task, &path, &host);
         }
         Ok(Reply::Done(0))
     }
@@ -277,7 +270,7 @@ impl Broker {
         sys::act::rename(from.dir.as_fd(), &from.name, there.dir.as_fd(), &there.name, task.flags())?;
         if let Change::Rename { directory: true } | Change::Exchange { directory: true } = change {
             self.tell(&Happened::Moved);
-            self.tell_of_directory(task, &to, &new, &there);
+            self.tell_of_directory(task, &new, &there);
         }
         Ok(Reply::Done(0))
     }
@@ -397,7 +390,7 @@ impl Broker {
         }
     }
 
-    fn tell_of_directory(&mut self, task: &Task, spot: &Spot, path: &Path, host: &HostSpot) {
+    fn tell_of_directory(&mut self, task: &Task, path: &Path, host: &HostSpot) {
         if self.setup.tell.is_none() || !self.setup.rules.is_free(path) {
             return;
         }
@@ -405,10 +398,9 @@ impl Broker {
         if let Ok(stat) = sys::act::stat_at(host.dir.as_fd(), host.bare_name())
             && stat.is_dir()
         {
-            let seen = || Some(Seen { dir: spot.seen(), namespace: task.caller.mount_namespace().ok()? });
-            let seen = self.setup.regions.as_ref().and_then(|_| seen());
-            if self.setup.regions.is_none() || seen.is_some() {
-                self.tell(&Happened::New { path, file: stat.file, seen });
+            let maker = self.setup.regions.as_ref().map(|_| task.caller.mount_namespace());
+            if let Ok(maker) = maker.transpose() {
+                self.tell(&Happened::New { path, file: stat.file, maker });
             }
         }
     }

@@ -17,6 +17,6 @@ mod resolve;
 mod task;
 
 pub use attempt::Attempt;
-pub use broker::{Broker, Error, Happened, Noted, Seen, Setup, Tell, Watch};
+pub use broker::{Broker, Error, Happened, Noted, Setup, Tell, Watch};
 pub use denial::{Denial, Denials, Escaped};
 pub use regions::Regions;

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use super::filter::guarded_mounts;
 use super::watch::Free;
 use crate::guard::{Happened, Tell};
-use crate::sys::fs::{self, FileId, OFlags};
+use crate::sys::fs::{self, FileId};
 use crate::sys::mount::{self, Attributes, RDONLY};
-use crate::sys::{self, namespace, process, socket};
+use crate::sys::{self, socket};
 
 /// At most this many directories of one run; the broker serves the others.
 const MOST: usize = 256;
@@ -26,11 +26,11 @@ const HEARD: &[u8] = b".";
 /// For the broker: tells the setup process, and waits until it has done its part. One that has gone is not waited for.
 pub(super) fn teller(socket: OwnedFd) -> Tell {
     Box::new(move |happened| {
-        let (message, seen) = match happened {
-            Happened::New { path, file, seen } => (encode(path, *file), seen.as_ref()),
+        let (message, maker) = match happened {
+            Happened::New { path, file, maker } => (encode(path, *file), maker.as_ref()),
             Happened::Moved => (MOVED.to_vec(), None),
         };
-        let fds: Vec<_> = seen.iter().flat_map(|seen| [seen.dir, seen.namespace.as_fd()]).collect();
+        let fds: Vec<_> = maker.map(AsFd::as_fd).into_iter().collect();
         if socket::send(&socket, &message, &fds).is_ok() {
             let _ = socket::receive(&socket);
         }
@@ -52,18 +52,12 @@ fn decode(message: &[u8]) -> Option<(&Path, FileId)> {
 
 /// What the broker told.
 pub(super) enum Told {
-    /// Of a directory that is new, and where its maker sees it if that need not be where we do.
-    New { path: PathBuf, file: FileId, at: Option<At> },
+    /// Of a directory that is new, and the mount namespace of its maker if that need not be ours.
+    New { path: PathBuf, file: FileId, maker: Option<OwnedFd> },
     /// Of a directory that was moved.
     Moved,
     /// Nothing: it is gone.
     Nothing,
-}
-
-/// A directory as a process sees it, and the mount namespace of that.
-pub(super) struct At {
-    dir: OwnedFd,
-    namespace: OwnedFd,
 }
 
 /// The setup process's side.
@@ -71,7 +65,7 @@ pub(super) struct Grafts<'a> {
     socket: &'a OwnedFd,
     /// The directories in which names are guarded.
     dirs: &'a [PathBuf],
-    /// Our own mount namespace, where others are entered too.
+    /// Our own mount namespace, where makers may have others.
     home: Option<&'a OwnedFd>,
     /// The mounts that the launch made read-only where names are guarded; looked up when first needed.
     guarded: Option<HashSet<u64>>,
@@ -90,11 +84,7 @@ impl<'a> Grafts<'a> {
         let Ok(Some(received)) = socket::receive(self.socket) else { return Told::Nothing };
         self.owes = true;
         match decode(&received.bytes) {
-            Some((path, file)) => {
-                let mut fds = received.fds.into_iter();
-                let at = fds.next().zip(fds.next()).map(|(dir, namespace)| At { dir, namespace });
-                Told::New { path: path.to_owned(), file, at }
-            }
+            Some((path, file)) => Told::New { path: path.to_owned(), file, maker: received.fds.into_iter().next() },
             None => Told::Moved,
         }
     }
@@ -107,66 +97,42 @@ impl<'a> Grafts<'a> {
         }
     }
 
-    /// Mount a directory writable; one that cannot be is served by the broker.
-    pub(super) fn graft(&mut self, path: &Path, file: FileId, at: Option<&At>) -> Option<Free> {
-        if self.left == 0 {
+    /// Mount a new directory writable; one that cannot be is served by the broker. So is what is made in an inner
+    /// namespace: a mount would be that one's own, and nothing that was set here, `nodev` say, locked in there.
+    pub(super) fn graft(&mut self, path: &Path, file: FileId, maker: Option<&OwnedFd>) -> Option<Free> {
+        if self.left == 0 || !self.is_home(maker) {
             return None;
         }
-        let place = fs::open_place(path).ok()?;
-        let there = fs::fstat(&place).ok()?;
-        // Not that very directory, or one that is mounted already, or nothing of ours.
-        if there.file != file || !self.is_guarded(there.mount) {
-            return None;
-        }
-        let tree = writable(&place).ok()?;
-        let tree = if let (Some(at), Some(home)) = (at, self.home) {
-            at.attach(&tree, Path::new(path.file_name()?), file, home)?;
-            // Where it lies is told by our own sight of it; the mount may be in another namespace.
-            place
-        } else {
-            mount::attach(&tree, &place).ok()?;
-            tree
-        };
+        let free = self.mount(path, Some(file))?;
         self.left -= 1;
-        Some(Free { path: path.to_owned(), file, tree, root: None, needless: false })
+        Some(free)
     }
 
     /// Mount a directory that was there before, with what is mounted in it. It counts for nothing.
     pub(super) fn graft_existing(&mut self, path: &Path) -> Option<Free> {
+        self.mount(path, None)
+    }
+
+    fn mount(&mut self, path: &Path, expected: Option<FileId>) -> Option<Free> {
         let place = fs::open_place(path).ok()?;
         let there = fs::fstat(&place).ok()?;
-        if !there.is_dir() || !self.is_guarded(there.mount) {
+        // Not that very directory, or one that is mounted already, or nothing of ours.
+        if !there.is_dir() || expected.is_some_and(|file| file != there.file) || !self.is_guarded(there.mount) {
             return None;
         }
-        mount::attach(writable(&place).ok()?, &place).ok()?;
-        Some(Free { path: path.to_owned(), file: there.file, tree: place, root: None, needless: false })
+        let tree = writable(&place).ok()?;
+        mount::attach(&tree, &place).ok()?;
+        Some(Free { path: path.to_owned(), file: there.file, tree, root: None, needless: false })
+    }
+
+    fn is_home(&self, maker: Option<&OwnedFd>) -> bool {
+        let file = |namespace: &OwnedFd| fs::fstat(namespace).map(|stat| stat.file).ok();
+        maker.zip(self.home).is_none_or(|(maker, home)| file(maker) == file(home))
     }
 
     fn is_guarded(&mut self, mount: u64) -> bool {
         let look = || guarded_mounts(self.dirs).unwrap_or_default().into_iter().collect();
         self.guarded.get_or_insert_with(look).contains(&mount)
-    }
-}
-
-impl At {
-    /// Attach a mount at a name in the directory, which must still be that very file, on a mount that says no. Nothing is
-    /// looked up in the other namespace: whoever made it could have us wait there for ever.
-    fn attach(&self, tree: &OwnedFd, name: &Path, file: FileId, home: &OwnedFd) -> Option<()> {
-        let scope = fs::ResolveFlags::BENEATH | fs::ResolveFlags::NO_SYMLINKS | fs::ResolveFlags::NO_XDEV;
-        let place = fs::openat2(&self.dir, name, OFlags::PATH, fs::Mode::empty(), scope).ok()?;
-        if fs::fstat(&place).ok()?.file != file || !sys::act::is_read_only(place.as_fd()) {
-            return None;
-        }
-        if fs::fstat(&self.namespace).ok()?.file == fs::fstat(home).ok()?.file {
-            return mount::attach(tree, &place).ok();
-        }
-        namespace::join_mounts(&self.namespace).ok()?;
-        let attached = mount::attach(tree, &place);
-        if namespace::join_mounts(home).is_err() {
-            // Nothing may be looked up by path here; without us the sandbox ends.
-            process::exit_now(1);
-        }
-        attached.ok()
     }
 }
 

@@ -88,6 +88,11 @@ pub(super) fn watch(job: Job<'_>, ended: &OwnedFd) -> Result<(), Failure> {
     while watcher.is_settled() || !watcher.wait(ended) {
         watcher.look()?;
     }
+    for free in &watcher.free {
+        // Another sandbox may have been given a descriptor, and nobody watches any more what becomes of the directory. Where
+        // a file is open for writing, too, it stays as it is (`docs/security.md`).
+        let _ = close(free);
+    }
     Ok(())
 }
 
@@ -105,6 +110,8 @@ struct Watcher<'a> {
     /// Still to be tried, at that time.
     watch_from: Option<Instant>,
     grafts: Option<Grafts<'a>>,
+    /// When everything was looked at last.
+    looked: Instant,
 }
 
 impl<'a> Watcher<'a> {
@@ -112,8 +119,9 @@ impl<'a> Watcher<'a> {
         let Job { names, hidden, strict, stays, built, grafts } = job;
         let Built { masks, free, mirrors, mounts, .. } = built;
         let settled = if strict || !mirrors.is_empty() { Duration::ZERO } else { SETTLED };
-        let watch_from = Some(Instant::now() + settled);
-        Self { names, hidden, strict, stays, masks, free, mirrors, mounts, watch: None, watch_from, grafts }
+        let looked = Instant::now();
+        let watch_from = Some(looked + settled);
+        Self { names, hidden, strict, stays, masks, free, mirrors, mounts, watch: None, watch_from, grafts, looked }
     }
 
     fn is_needed(&self) -> bool {
@@ -151,17 +159,26 @@ impl<'a> Watcher<'a> {
                 return true;
             }
             // What the host does is not kept waiting by a command that makes directory after directory.
-            if !(told && self.hear()) || ready[2..].contains(&true) {
+            if !(told && self.hear()) || ready[2..].contains(&true) || self.is_due() {
                 return false;
             }
         }
     }
 
+    /// How long to wait for news before the next look; `None`: until there is any.
     fn timeout(&self) -> Option<Duration> {
-        if self.is_needed() && self.watch.is_none() {
-            return Some(LOOK_EVERY);
-        }
-        self.free.iter().any(|free| free.needless).then_some(IDLE_EVERY)
+        let every = if self.is_needed() && self.watch.is_none() {
+            LOOK_EVERY
+        } else if self.free.iter().any(|free| free.needless) {
+            IDLE_EVERY
+        } else {
+            return None;
+        };
+        Some(every.saturating_sub(self.looked.elapsed()))
+    }
+
+    fn is_due(&self) -> bool {
+        self.is_settled() || self.timeout().is_some_and(|left| left.is_zero())
     }
 
     /// Hear what the broker tells. False: mounts have to be looked at before it is answered.
@@ -171,13 +188,13 @@ impl<'a> Watcher<'a> {
             Told::Moved => return false,
             // The supervisor has gone, or goes: nobody will tell anything any more.
             Told::Nothing => self.grafts = None,
-            Told::New { path, file, at } => {
+            Told::New { path, file, maker } => {
                 // First of all, so that no move goes unnoticed.
                 let way = |watch: &Watch| path.ancestors().try_for_each(|dir| watch_moves(watch, dir));
                 if self.watch.as_ref().is_some_and(|watch| way(watch).is_err()) {
                     self.watch = None;
                 }
-                let free = grafts.graft(&path, file, at.as_ref());
+                let free = grafts.graft(&path, file, maker.as_ref());
                 let is_in_place = free.as_ref().is_none_or(|free| free.is_in_place(None));
                 self.free.extend(free);
                 if !is_in_place {
@@ -191,6 +208,7 @@ impl<'a> Watcher<'a> {
 
     /// Put everything right that the host may have changed. First it is made sure that later changes are told.
     fn look(&mut self) -> Result<(), Failure> {
+        self.looked = Instant::now();
         if self.is_settled() {
             self.watch_from = None;
             self.watch = Watch::new().ok();
@@ -364,4 +382,29 @@ fn stat(fd: &OwnedFd, path: &Path) -> Result<fs::Stat, Failure> {
 
 fn failed(error: &sys::Error, path: &Path) -> Failure {
     Failure::of(Step::Supervise, error).about(path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that makes directory after directory must not keep the host's changes from being seen.
+    #[test]
+    fn what_is_told_all_the_time_does_not_put_off_the_next_look() {
+        let (ours, broker) = socket::pair().unwrap();
+        let (ended, _living) = socket::pipe().unwrap();
+        let new_directory = [&[0; 16][..], b"/nowhere"].concat();
+        for _ in 0..3 {
+            socket::send(&broker, &new_directory, &[]).unwrap();
+        }
+        let rules = Rules::in_order(Vec::new());
+        let hidden = [PathBuf::from("/nowhere/hidden")];
+        let grafts = Some(Grafts::new(&ours, &[], None));
+        let job = Job { names: &rules, hidden: &hidden, strict: false, stays: false, built: Built::default(), grafts };
+        let mut watcher = Watcher::new(job);
+        watcher.looked = Instant::now().checked_sub(LOOK_EVERY).unwrap();
+        assert!(!watcher.wait(&ended), "nothing has ended");
+        let waiting = socket::wait_readable(&[ours.as_fd()], Some(Duration::ZERO)).unwrap();
+        assert!(waiting[0], "all was heard before the look");
+    }
 }

@@ -37,6 +37,7 @@ mod kill_group;
 mod nested_userns_mount;
 mod other_abi;
 mod other_case;
+mod passed_descriptor;
 mod proc_1_exe;
 mod proc_1_fd;
 mod proc_1_ptrace;

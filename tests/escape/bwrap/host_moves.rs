@@ -17,7 +17,7 @@ for what in lambda: os.open('evil', os.O_CREAT | os.O_WRONLY, dir_fd=held), lamb
     try: what(); print('written')
     except OSError as error: print(error.strerror)";
 
-/// The sandbox is ended, and nothing was written.
+/// The sandbox is ended if the directory is a mount, and nothing was written.
 fn moved(sandbox: &Sandbox, wait: &str, inner: bool, (dir, moves, to): (&str, &str, &str)) {
     let below = dir.strip_prefix(moves).unwrap();
     let program = sandbox.file_beside("writer.py", WRITER);
@@ -28,7 +28,13 @@ fn moved(sandbox: &Sandbox, wait: &str, inner: bool, (dir, moves, to): (&str, &s
     eventually("it works", || sandbox.project.join(dir).join("ready").exists().then_some(()));
     fs::rename(sandbox.project.join(moves), sandbox.project.join(to)).unwrap();
     sandbox.file("moved", "");
-    let done = running.wait().status(1).says("was moved on the host to where not all may be written");
+    let done = running.wait();
+    // What is made in an inner namespace is no mount: the broker serves it, and it is served as what it is now.
+    let done = if inner && dir == "new" {
+        done.ok().prints("Read-only file system\nRead-only file system")
+    } else {
+        done.status(1).says("was moved on the host to where not all may be written")
+    };
     assert!(!done.out.contains("written"), "{}", done.describe());
     assert!(!evil(&sandbox.project.join(to)), "{dir} {to}");
     innocent(sandbox);
@@ -44,7 +50,7 @@ fn what_it_holds_cannot_be_written_there() {
             moved(&project(), wait, inner, ("src", "src", ".vscode"));
             moved(&project(), wait, inner, ("src", "src", "../away"));
             moved(&project(), wait, inner, ("a/free", "a", ".vscode"));
-            // Made by the command, in an inner namespace too.
+            // Made by the command.
             moved(&project(), wait, inner, ("new", "new", ".vscode"));
         }
     }

@@ -2,6 +2,7 @@
 
 mod free_directories;
 mod host_moves;
+mod inner_remount;
 mod killed;
 
 use std::path::Path;
