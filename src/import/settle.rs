@@ -82,13 +82,12 @@ impl Settling<'_> {
         if !is_secret && places_of(&self.lists.show).any(|show| self.places.same(show, place)) {
             return self.draft.note(&wish.from, "allowed to be read too, which wins there");
         }
-        if self.is_unseen(place) {
-            return self
-                .draft
-                .note(&wish.from, "a session has a directory of its own there: the host's cannot be seen");
+        if self.is_private(place) {
+            self.draft.note(&wish.from, "a session has a directory of its own there: the host's cannot be seen");
+        } else {
+            self.draft.rule(Access::Hide, place.text(), &wish.from);
+            self.hide_what_is_shown_by_default(place, &wish.from);
         }
-        self.draft.rule(Access::Hide, place.text(), &wish.from);
-        self.hide_what_is_shown_by_default(place, &wish.from);
         if self.places.holds_projects(place) && !self.shows_project() {
             let text = "a project in it can be seen all the same";
             self.draft.refuse(&wish.from, text, Some("allow \".\" to be read, if that is meant"));
@@ -155,11 +154,12 @@ impl Settling<'_> {
         if is_secret(place, self.places) && !places_of(&self.lists.show).any(|show| self.places.covers(show, place)) {
             return self.draft.note(&wish.from, "hidden by a built-in rule: it can be neither read nor written");
         }
-        if self.is_unseen(place) {
-            let text = "a session has a directory of its own there: the host's cannot be written";
-            return self.draft.note(&wish.from, text);
+        if self.is_private(place) {
+            return self.read_private(&wish.from);
         }
-        if self.hidden_places().any(|hidden| self.places.may_hold(hidden, place)) {
+        // In a directory of the session's own, too, a plain rule would show what the host has.
+        let in_private = PRIVATE.iter().any(|private| self.places.covers(&Place::root(private), place));
+        if in_private || self.hidden_places().any(|hidden| self.places.may_hold(hidden, place)) {
             return self.read_if_visible(place, &wish.from);
         }
         // For the project there is one rule in any case.
@@ -170,6 +170,16 @@ impl Settling<'_> {
             let below = Pattern { anchor: place.clone(), names: vec!["**".to_owned()] };
             self.draft.rule(Access::Read, below.text(), &format!("{} (whatever is allowed in it)", wish.from));
         }
+    }
+
+    /// The host's directory is out of sight, but for what rules show there: a project.
+    fn read_private(&mut self, from: &str) {
+        if self.opens() {
+            let text = "a project in it could be written all the same, and the session's own directory can be";
+            return self.draft.refuse(from, text, Some("name what is in it"));
+        }
+        let text = "a session has a directory of its own there: the host's cannot be written";
+        self.draft.note(from, text);
     }
 
     /// In a hidden directory there may be a project, which can be seen. A pattern that begins above the directory has a
@@ -284,14 +294,9 @@ impl Settling<'_> {
         over.max_by_key(|hidden| self.places.depth(hidden)).cloned()
     }
 
-    /// Does the session have a directory of its own there, and no rule shows the host's?
-    fn is_unseen(&self, place: &Place) -> bool {
-        let private = PRIVATE.map(Place::root);
-        let Some(private) = private.iter().find(|private| self.places.covers(private, place)) else { return false };
-        let shown = |inner: &Place| {
-            self.places.covers(private, inner) && !self.places.same(private, inner) && self.places.covers(inner, place)
-        };
-        !places_of(&self.lists.write).any(shown)
+    /// Does the session have a directory of its own there?
+    fn is_private(&self, place: &Place) -> bool {
+        PRIVATE.iter().any(|private| self.places.same(&Place::root(private), place))
     }
 
     fn shows_project(&self) -> bool {

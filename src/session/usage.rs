@@ -15,6 +15,9 @@ const DEPTH: u32 = 200;
 /// its root open; from outside it is told by these names.
 pub const IN_MEMORY: &str = "overlay-";
 
+/// The first inode of each tmpfs (Linux 5.9; before, what overlays hold is not told).
+const TMPFS_ROOT: u64 = 1;
+
 /// What a process and everything that it started use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -84,7 +87,9 @@ fn memory_of_overlays(dir: &OwnedFd) -> Option<u64> {
     let dir = fs::open_beneath(dir, Path::new("."), OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
     let entries = fs::entries(&dir).ok()?;
     let ours = |entry: &fs::Entry| entry.name.as_encoded_bytes().starts_with(IN_MEMORY.as_bytes());
-    let space = fs::space(&dir).ok().filter(|_| !entries.is_empty() && entries.iter().all(ours))?;
+    // What is in a directory of the project's, which is held too, is the command's: it is no root of a file system.
+    let is_root = fs::fstat(&dir).is_ok_and(|stat| stat.file.ino == TMPFS_ROOT) && fs::is_tmpfs(&dir);
+    let space = fs::space(&dir).ok().filter(|_| is_root && !entries.is_empty() && entries.iter().all(ours))?;
     Some(space.total.saturating_sub(space.available))
 }
 

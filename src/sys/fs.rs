@@ -283,6 +283,12 @@ pub struct Space {
     pub files_available: u64,
 }
 
+/// Is it on a file system in memory (`fstatfs(2)`, `TMPFS_MAGIC`)?
+pub fn is_tmpfs(fd: impl AsFd) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::fstatfs(fd.as_fd()).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS))
+}
+
 /// `fstatfs(2)`.
 pub fn space(fd: impl AsFd) -> Result<Space> {
     let fd = fd.as_fd();

@@ -247,3 +247,23 @@ fn names_do_not_become_anything_else() {
     run(&sandbox, &policy).sh("echo x > ~/open/f").fails();
     run(&sandbox, &policy).sh("mkdir ~/open/x").fails();
 }
+
+/// A session has directories of its own at `/tmp` and `/var/tmp`, but a project there is the host's.
+#[test]
+fn denials_hold_for_a_project_below_a_directory_of_the_sessions_own() {
+    let sandbox = Sandbox::below("/var/tmp");
+    sandbox.file("secret/key", "s3cret");
+    sandbox.file("locked/file", "good");
+    let p = sandbox.project.display();
+    let settings = format!(
+        r#"{{"network":{{"allowedDomains":[],"deniedDomains":[]}},"filesystem":{{"allowWrite":["."],"allowRead":[],
+        "denyRead":["{p}/secret"],"denyWrite":["{p}/locked"]}}}}"#
+    );
+    let file = sandbox.file("settings.json", &settings);
+    let policy = import(&sandbox, "srt", &file, &[]).ok().out;
+    let done =
+        run(&sandbox, &policy).sh("cat secret/key; echo evil > locked/new; echo evil > locked/file; echo > free");
+    done.ok().lacks("s3cret");
+    assert_eq!(fs::read_to_string(sandbox.project.join("locked/file")).unwrap(), "good");
+    assert!(!sandbox.project.join("locked/new").exists() && sandbox.project.join("free").exists());
+}

@@ -108,7 +108,8 @@ fn ps_tells_the_bytes_that_are_in_memory() {
     let sandbox = Sandbox::new();
     let cache = sandbox.beside("cache");
     fs::create_dir(&cache).unwrap();
-    let script = "head -c 300000 /dev/urandom > ../cache/f; touch ready; sleep 1000";
+    // A directory that is called as the layers are is the command's, and nothing of theirs.
+    let script = "mkdir -p fake/overlay-1; head -c 300000 /dev/urandom > ../cache/f; touch ready; sleep 1000";
     let overlay = format!("--overlay={}", cache.display());
     let _running = sandbox.run().options(["--session", "s", &overlay]).spawn(["sh", "-c", script]);
     eventually("the file", || sandbox.project.join("ready").exists().then_some(()));
