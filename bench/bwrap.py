@@ -12,13 +12,13 @@ it, inside, so that the launch is in `true` alone. Prints medians, and ratios to
 
 import argparse
 import os
-import random
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+import measure
 
 TIMER = """import subprocess, sys, time
 start = time.perf_counter()
@@ -49,7 +49,7 @@ def options(root):
 class Bench:
     def __init__(self, programs, base, place, inner, rounds):
         self.programs, self.base, self.rounds = programs, base, rounds
-        self.inner = ["unshare", "-Urm"] if inner else []
+        self.inner = ["unshare", "-cm"] if inner else []
         self.root = os.path.join(place, "root")
         kind = subprocess.run(["stat", "-f", "-c", "%T", place], check=True, capture_output=True, text=True).stdout
         self.kind = kind.strip().replace("ext2/ext3", "ext4") + (" inner" if inner else "")
@@ -75,30 +75,24 @@ class Bench:
             subprocess.run([*git, *words], check=True)
         subprocess.run(["tar", "cf", f"{self.source}.tar", "--exclude=.git", "-C", self.base, "source"], check=True)
 
-    def compare(self, name, argv, before=lambda root: None, whole=False):
+    def compare(self, name, argv, before=lambda: None, clock=measure.told):
         self.files()
-        times = {program: [] for program in self.programs}
-        for _ in range(self.rounds):
-            for program in random.sample(list(self.programs), len(self.programs)):
-                self.fresh()
-                before(self.root)
-                call = [*self.programs[program], *options(self.root), "--chdir", self.root]
-                call += [*self.inner, *([] if whole else [sys.executable, "-c", TIMER]), *argv]
-                start = time.perf_counter()
-                done = subprocess.run(call, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-                times[program].append(time.perf_counter() - start if whole else float(done.stdout))
+        timer = [sys.executable, "-c", TIMER] if clock is measure.told else []
+        call = [*options(self.root), "--chdir", self.root, *self.inner, *timer, *argv]
+        calls = {program: [*words, *call] for program, words in self.programs.items()}
+        times = measure.rounds(calls, self.rounds, dict(os.environ), lambda: (self.fresh(), before()), clock)
         medians = {program: statistics.median(values) for program, values in times.items()}
         base = medians["bubblewrap"]
         told = "   ".join(f"{program} {value * 1e3:8.1f} ms ({value / base:5.2f})" for program, value in medians.items())
         print(f"{name:8} {self.kind:12} n = {self.rounds:<4} {told}", flush=True)
 
-    def copied(self, root):
-        subprocess.run(["tar", "xf", f"{self.source}.tar", "-C", root], check=True)
+    def copied(self):
+        subprocess.run(["tar", "xf", f"{self.source}.tar", "-C", self.root], check=True)
 
     def run(self, name):
         match name:
             case "true":
-                self.compare(name, ["true"], whole=True)
+                self.compare(name, ["true"], clock=measure.timed)
             case "clone":
                 self.compare(name, ["git", "clone", "-q", self.source, "new"])
             case "add":
@@ -122,7 +116,7 @@ def main():
     parser.add_argument("--before", type=os.path.abspath)
     parser.add_argument("--inner", action="store_true", help="in a namespace below")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--dir", action="append", help="where the root lies: by default the home directory and /dev/shm")
+    parser.add_argument("--dir", action="append", help="where the root lies: by default the home directory. Not in /dev, which --dev covers")
     options = parser.parse_intermixed_args()
     if unknown := set(options.names) - set(ALL):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -131,7 +125,7 @@ def main():
         programs["before"] = [options.before, "bwrap"]
     print(f"uid {os.getuid()}, {os.uname().release}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
     home = os.path.expanduser("~")
-    for place in options.dir or [home, "/dev/shm"]:
+    for place in options.dir or [home]:
         with tempfile.TemporaryDirectory(dir=home) as base, tempfile.TemporaryDirectory(dir=place) as there:
             bench = Bench(programs, base, there, options.inner, options.rounds)
             for name in options.names:

@@ -15,14 +15,19 @@ def timed(argv, env):
     return time.perf_counter() - start
 
 
-def rounds(calls, pairs, env, before=lambda: None):
-    """Seconds of each call, by name and round: run in turn, in random order within each round. `before` is done before
-    each, and not timed."""
+def told(argv, env):
+    """The seconds that a call prints itself."""
+    return float(subprocess.run(argv, env=env, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout)
+
+
+def rounds(calls, pairs, env, before=lambda: None, clock=timed):
+    """Seconds of each call by `clock`, by name and round: run in turn, in random order within each round. `before` is done
+    before each, and not timed."""
     times = {name: [] for name in calls}
     for number in range(pairs + 1):
         for name in random.sample(list(calls), len(calls)):
             before()
-            spent = timed(calls[name], env)
+            spent = clock(calls[name], env)
             # The first round fills caches.
             if number > 0:
                 times[name].append(spent)
