@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::Problem;
 use super::overlay::Overlaying;
 use super::{Error, Extent, Facts, Identity, Op, Plan, Request, State, environment, mounts};
-use crate::policy::{Access, Limit, Origin, Policy, Rule, Target};
+use crate::policy::{Access, GitMode, Limit, Origin, Policy, Rule, Target};
 
 /// The plan for one run.
 ///
@@ -15,6 +15,7 @@ use crate::policy::{Access, Limit, Origin, Policy, Rule, Target};
 pub fn build(policy: &Policy, facts: Facts, request: Request) -> Result<Plan, Error> {
     check_links(policy, &facts)?;
     check_limits(policy, &facts)?;
+    check_repository(policy, &facts)?;
     let mut environment = environment::build(policy, &request, facts.pwd_is_cwd);
     let overlaying = Overlaying::of(policy, &request);
     let mut layout =
@@ -61,6 +62,18 @@ fn add_preload(ops: &mut [Op]) -> bool {
         }
         _ => false,
     }
+}
+
+/// What protects a `.git` must not be missing where the project itself is the repository.
+fn check_repository(policy: &Policy, facts: &Facts) -> Result<(), Error> {
+    let guards = policy.git.value != GitMode::Open;
+    let Some(dir) = facts.bare_repository.as_ref().filter(|_| guards) else { return Ok(()) };
+    let is_writable = |path: &Path| policy.rules.judge(path).access == Access::Write;
+    // git outside runs what is named in the one, and what lies in parts that may be the other.
+    if is_writable(&dir.join("config")) || is_writable(&policy.context.project) {
+        return Err(Error::BareRepository { dir: dir.clone(), origin: policy.git.origin.clone() });
+    }
+    Ok(())
 }
 
 /// What this host gives no means for is refused.

@@ -17,6 +17,9 @@ pub enum Error {
     Limit { limit: Limit, origin: Origin, why: &'static str },
     #[error("the working directory {} is not visible inside", .0.display())]
     HiddenCwd(PathBuf),
+    /// The rules for `.git` speak of a repository in a work tree.
+    #[error("{} is a bare repository, and what is protected in a `.git` can be changed in it (git, {origin})", dir.display())]
+    BareRepository { dir: PathBuf, origin: Origin },
 }
 
 /// A rule as its author knows it.
@@ -75,6 +78,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let (rule, problem) = match self {
             Self::Limit { .. } => return None,
+            Self::BareRepository { .. } => {
+                let text = "work in a work tree of it (`git worktree add`), or allow all of it with --git open";
+                return Some(text.into());
+            }
             Self::HiddenCwd(_) => return Some("name it in a rule, or choose another with --chdir".into()),
             Self::Rule { rule, problem } => (rule, problem),
         };

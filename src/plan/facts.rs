@@ -35,6 +35,8 @@ pub struct Facts {
     pub ssh_config: Vec<PathBuf>,
     /// Does the caller's `PWD` lead to the working directory?
     pub pwd_is_cwd: bool,
+    /// The bare repository that the project is, or lies in.
+    pub bare_repository: Option<PathBuf>,
     /// Can names be guarded here (seccomp user notification)?
     pub can_guard: bool,
     /// The control group in which a run can have one with a limit on memory; looked for where there is such a limit.

@@ -65,6 +65,7 @@ pub fn facts(policy: &Policy) -> Result<Facts, Error> {
         terminal: terminal_device(),
         ssh_config: ssh_config(),
         pwd_is_cwd: pwd_is_cwd(policy),
+        bare_repository: worktree::bare_repository(&policy.context.project),
         can_guard: can_guard(),
         memory_group: policy.limits.get(Limit::Memory).and_then(|_| group::with_memory()),
     })

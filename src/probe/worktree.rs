@@ -30,6 +30,17 @@ pub fn linked(project: &Path) -> Option<Linked> {
     (agrees && plain).then_some(Linked { common, own })
 }
 
+/// The bare repository that a project without `.git` is, or lies in, as git would find it.
+pub(super) fn bare_repository(project: &Path) -> Option<PathBuf> {
+    if fs::lstat(&project.join(".git")).is_ok() {
+        return None;
+    }
+    let is_dir = |path: &Path| fs::stat(path).is_ok_and(|stat| stat.is_dir());
+    let is_bare =
+        |dir: &&Path| fs::lstat(&dir.join("HEAD")).is_ok() && is_dir(&dir.join("objects")) && is_dir(&dir.join("refs"));
+    project.ancestors().find(is_bare).map(Path::to_owned)
+}
+
 /// What is not there in the `.git` of a project. A link counts as something.
 #[must_use]
 pub fn git_lacks(project: &Path) -> GitLacks {
