@@ -158,8 +158,9 @@ fn behind(cure: Option<&str>) -> String {
 /// The limit for which a run was ended, in words.
 pub(super) fn reached(plan: &Plan, ended: &Ended) -> Option<String> {
     let limit = ended.limit?;
-    let value = plan.limits.get(limit).map_or_else(String::new, |value| limit.show(value));
-    Some(format!("ended: the limit {limit} of {value} is reached"))
+    let (_, setting) = plan.limits.iter().find(|(set, _)| *set == limit)?;
+    let (value, origin) = (limit.show(setting.value), &setting.origin);
+    Some(format!("ended: the limit {limit} of {value} is reached ({origin}); raise it with --limit {limit}="))
 }
 
 fn show_absent(plan: &Plan) {

@@ -91,8 +91,9 @@ fn errno_of(error: &(dyn StdError + 'static)) -> Option<Errno> {
 fn hint(step: Step, errno: Errno) -> Option<&'static str> {
     match (step, errno) {
         (Step::Unshare | Step::EnterNetwork, Errno::NOSPC) => Some(
-            "no further user namespace is allowed here: raise user.max_user_namespaces (and max_mnt, max_pid, max_net \
-             _namespaces) with sysctl, or this already runs inside a sandbox that forbids them",
+            "no further namespace of some kind is allowed here: raise user.max_user_namespaces, user.max_mnt_namespaces, \
+             user.max_pid_namespaces or user.max_net_namespaces with sysctl (of network namespaces none is needed with \
+             --network host), or this already runs inside a sandbox that forbids them",
         ),
         (Step::Unshare | Step::EnterNetwork, Errno::PERM | Errno::ACCESS) => Some(
             "unprivileged user namespaces are forbidden here: see `stockade doctor` (kernel.unprivileged_userns_clone, \

@@ -37,6 +37,7 @@ mod process;
 mod programs;
 mod session;
 mod session_life;
+mod situations;
 mod skips;
 mod state_dir;
 mod stdio;
