@@ -250,12 +250,14 @@ fn where_nothing_is_guarded_the_kernel_serves_alone() {
     let options =
         "$R --dev /dev --proc /proc --unshare-user --bind $W $W --ro-bind /dev/null $W/x --ro-bind /dev/null $W/d/y";
     let script = format!("echo a > e/f; cat e/f; {MOUNTS}; mkdir n; echo b > n/f; cat n/f; {MOUNTS}");
-    // d/sub and e; a new one is seen where it was made, with capabilities and without.
-    for capabilities in ["--cap-drop ALL", "--cap-drop ALL --cap-add CAP_SETFCAP", "--disable-userns"] {
+    // d/sub and e; a new one is a mount too, but not in a further namespace, where nothing would lock that.
+    for (capabilities, mounts) in
+        [("--cap-drop ALL", 3), ("--cap-drop ALL --cap-add CAP_SETFCAP", 2), ("--cap-drop ALL --disable-userns", 2)]
+    {
         let call = format!("$B {options} --unshare-pid {capabilities} sh -c '{script}'");
-        world.ours(&call).ok().prints("a\n2\nb\n3");
+        world.ours(&call).ok().prints(&format!("a\n2\nb\n{mounts}"));
     }
-    world.ours(&format!("$B {options} --unshare-pid --cap-drop ALL {inner} '{script}'")).ok().prints("a\n2\nb\n3");
+    world.ours(&format!("$B {options} --unshare-pid --cap-drop ALL {inner} '{script}'")).ok().prints("a\n2\nb\n2");
     // Nobody could end all of it.
     world.ours(&format!("$B {options} --cap-drop ALL sh -c '{script}; true'")).ok().prints("a\n0\nb\n0");
 }
